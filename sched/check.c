@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* check.c - is an action list one that can be run? */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <penstock/check.h>
+
+#include "sched/deadlock.h"
+#include "sched/lower_in_time.h"
+
+/* One bit an operation, of what was seen of a (stage, microbatch). */
+#define SEEN(op) (1u << (op))
+#define ANY_BACKWARD \
+    (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT) | SEEN(PST_OP_BACKWARD_WEIGHT))
+
+typedef struct checking {
+    const pst_env *env;
+    const pst_schedule *schedule;
+    int stages;
+    size_t microbatches;
+    uint16_t *seen; /* [stages][m]                                             */
+    int has_backward;
+    int has_messages;
+} checking;
+
+static uint16_t *seen_of(const checking *c, int stage, uint32_t microbatch)
+{
+    return &c->seen[(size_t)stage * c->microbatches + microbatch];
+}
+
+/* "rank 3, cell 17 (2F4): ..." with file and line where the list has a file. */
+static pst_status PST_PRINTF(5, 6)
+    fault(const checking *c, int rank, size_t index, pst_error *err, const char *format, ...)
+{
+    char reason[512], action[32];
+    size_t count;
+    const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
+    const char *file = pst_schedule_file(c->schedule);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    pst_action_text(row[index], action, sizeof action);
+    return pst_error_set_at(err, PST_ESCHEDULE, file, file != NULL ? rank + 1 : 0,
+                            "rank %d, cell %zu (%s): %s", rank,
+                            pst_schedule_cell(c->schedule, rank, index), action, reason);
+}
+
+/* Where `stage` is computed for the first time by another rank than `rank`. */
+static pst_status find_second_rank(const checking *c, int stage, pst_error *err)
+{
+    int first_rank = -1;
+    for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
+        for (size_t i = 0; i < count; i++) {
+            if (row[i].stage != stage || !pst_op_describe(row[i].op)->computes)
+                continue;
+            if (first_rank >= 0 && first_rank != rank)
+                return fault(c, rank, i, err,
+                             "stage %d stands on rank %d already; a stage has one rank",
+                             stage, first_rank);
+            first_rank = rank;
+        }
+    }
+    return pst_error_set(err, PST_ESCHEDULE,
+                         "%s: stage %d is on no rank; each of the %d stages needs one",
+                         pst_schedule_name(c->schedule), stage, c->stages);
+}
+
+static pst_status check_placement(const checking *c, pst_error *err)
+{
+    for (int stage = 0; stage < c->stages; stage++)
+        if (pst_schedule_rank_of(c->schedule, stage) < 0)
+            return find_second_rank(c, stage, err);
+    return PST_OK;
+}
+
+/* What must have been seen before an operation, in words for when it was not. */
+static pst_status check_order(const checking *c, int rank, size_t i, pst_action a,
+                              unsigned before, pst_error *err)
+{
+    if ((before & SEEN(a.op)) != 0)
+        return fault(c, rank, i, err, "stands here a second time");
+    switch (a.op) {
+    case PST_OP_BACKWARD:
+    case PST_OP_BACKWARD_INPUT:
+        if ((before & SEEN(PST_OP_FORWARD)) == 0)
+            return fault(c, rank, i, err, "comes before %uF%" PRIu32, a.stage,
+                         a.microbatch);
+        break;
+    case PST_OP_BACKWARD_WEIGHT:
+        if ((before & SEEN(PST_OP_BACKWARD)) == 0 &&
+            (before & SEEN(PST_OP_BACKWARD_INPUT)) == 0)
+            return fault(c, rank, i, err, "comes before %uI%" PRIu32, a.stage,
+                         a.microbatch);
+        break;
+    default:
+        break;
+    }
+    unsigned with = before | SEEN(a.op);
+    if ((with & SEEN(PST_OP_BACKWARD)) != 0 &&
+        (with & (SEEN(PST_OP_BACKWARD_INPUT) | SEEN(PST_OP_BACKWARD_WEIGHT))) != 0)
+        return fault(c, rank, i, err,
+                     "stage %u has both a full backward (B) and a split one (I, W) of "
+                     "microbatch %" PRIu32,
+                     a.stage, a.microbatch);
+    return PST_OK;
+}
+
+/* A pair is a forward and a backward of different microbatches or stages. */
+static pst_status check_pair(const checking *c, int rank, size_t i, const pst_action *row,
+                             size_t count, pst_error *err)
+{
+    if (!row[i].paired)
+        return PST_OK;
+    if (i + 1 == count || row[i + 1].paired)
+        return fault(c, rank, i, err, "is paired with no second action");
+    const pst_op_description *a = pst_op_describe(row[i].op);
+    const pst_op_description *b = pst_op_describe(row[i + 1].op);
+    if (!(a->makes_output && b->makes_input_grad) &&
+        !(a->makes_input_grad && b->makes_output))
+        return fault(c, rank, i, err,
+                     "a pair is one forward and one backward (B or I) action");
+    return PST_OK;
+}
+
+static pst_status check_row(checking *c, int rank, pst_error *err)
+{
+    size_t count;
+    const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
+    for (size_t i = 0; i < count; i++) {
+        const pst_op_description *op = pst_op_describe(row[i].op);
+        pst_status status = check_pair(c, rank, i, row, count, err);
+        if (status != PST_OK)
+            return status;
+        if (!op->has_microbatch)
+            continue;
+        if (!op->computes) {
+            c->has_messages = 1;
+            int forward = row[i].op == PST_OP_SEND_FORWARD ||
+                          row[i].op == PST_OP_RECEIVE_BACKWARD;
+            if (forward ? row[i].stage + 1 == c->stages : row[i].stage == 0)
+                return fault(c, rank, i, err, "there is no stage on the other side");
+            if (pst_schedule_rank_of(c->schedule, row[i].stage) != rank)
+                return fault(c, rank, i, err, "stage %d is on rank %d", row[i].stage,
+                             pst_schedule_rank_of(c->schedule, row[i].stage));
+        }
+        uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
+        if ((status = check_order(c, rank, i, row[i], *seen, err)))
+            return status;
+        *seen = (uint16_t)(*seen | SEEN(row[i].op));
+        c->has_backward |= op->frees;
+    }
+    return PST_OK;
+}
+
+static pst_status missing(const checking *c, int stage, size_t microbatch, const char *what,
+                          pst_error *err)
+{
+    int rank = pst_schedule_rank_of(c->schedule, stage);
+    const char *file = pst_schedule_file(c->schedule);
+    return pst_error_set_at(err, PST_ESCHEDULE, file, file != NULL ? rank + 1 : 0,
+                            "rank %d: %d%s%zu is missing", rank, stage, what, microbatch);
+}
+
+/* Every (stage, microbatch) has all that it needs. */
+static pst_status check_complete(const checking *c, pst_error *err)
+{
+    for (int stage = 0; stage < c->stages; stage++) {
+        for (size_t i = 0; i < c->microbatches; i++) {
+            unsigned seen = *seen_of(c, stage, (uint32_t)i);
+            if ((seen & SEEN(PST_OP_FORWARD)) == 0)
+                return missing(c, stage, i, "F", err);
+            if (!c->has_backward || (seen & SEEN(PST_OP_BACKWARD)) != 0)
+                continue;
+            if ((seen & ANY_BACKWARD) == 0)
+                return missing(c, stage, i, "B", err);
+            if ((seen & SEEN(PST_OP_BACKWARD_INPUT)) == 0)
+                return missing(c, stage, i, "I", err);
+            if ((seen & SEEN(PST_OP_BACKWARD_WEIGHT)) == 0)
+                return missing(c, stage, i, "W", err);
+        }
+    }
+    return PST_OK;
+}
+
+/* In a list with messages: both halves of each that is needed, and no other. */
+static pst_status check_message(const checking *c, int maker, size_t i, int user, int send,
+                                int receive, pst_error *err)
+{
+    int needed = pst_schedule_rank_of(c->schedule, maker) !=
+                 pst_schedule_rank_of(c->schedule, user);
+    int sends = (*seen_of(c, maker, (uint32_t)i) & SEEN(send)) != 0;
+    int receives = (*seen_of(c, user, (uint32_t)i) & SEEN(receive)) != 0;
+    if (needed && !sends)
+        return missing(c, maker, i, pst_op_describe(send)->csv, err);
+    if (needed && !receives)
+        return missing(c, user, i, pst_op_describe(receive)->csv, err);
+    if (!needed && (sends || receives))
+        return pst_error_set(err, PST_ESCHEDULE,
+                             "%s: stages %d and %d are on one rank, but a message of "
+                             "microbatch %zu is sent or received between them",
+                             pst_schedule_name(c->schedule), maker, user, i);
+    return PST_OK;
+}
+
+static pst_status check_messages(const checking *c, pst_error *err)
+{
+    for (int stage = 0; stage + 1 < c->stages; stage++) {
+        for (size_t i = 0; i < c->microbatches; i++) {
+            pst_status status = check_message(c, stage, i, stage + 1, PST_OP_SEND_FORWARD,
+                                              PST_OP_RECEIVE_FORWARD, err);
+            if (status == PST_OK && c->has_backward)
+                status = check_message(c, stage + 1, i, stage, PST_OP_SEND_BACKWARD,
+                                       PST_OP_RECEIVE_BACKWARD, err);
+            if (status != PST_OK)
+                return status;
+        }
+    }
+    return PST_OK;
+}
+
+/* Messages stand after what they carry and before what uses it. */
+static pst_status check_message_order(checking *c, pst_error *err)
+{
+    memset(c->seen, 0, (size_t)c->stages * c->microbatches * sizeof *c->seen);
+    for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
+        for (size_t i = 0; i < count; i++) {
+            const pst_op_description *op = pst_op_describe(row[i].op);
+            if (!op->has_microbatch)
+                continue;
+            uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
+            unsigned made = *seen;
+            if ((row[i].op == PST_OP_SEND_FORWARD && !(made & SEEN(PST_OP_FORWARD))) ||
+                (row[i].op == PST_OP_SEND_BACKWARD &&
+                 !(made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
+                return fault(c, rank, i, err, "is sent before it is made");
+            if ((row[i].op == PST_OP_RECEIVE_FORWARD && (made & SEEN(PST_OP_FORWARD))) ||
+                (row[i].op == PST_OP_RECEIVE_BACKWARD &&
+                 (made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
+                return fault(c, rank, i, err, "is received after it was used");
+            *seen = (uint16_t)(made | SEEN(row[i].op));
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
+                              pst_error *err)
+{
+    checking c = {.env = env,
+                  .schedule = schedule,
+                  .stages = pst_schedule_stages(schedule),
+                  .microbatches = (size_t)pst_schedule_microbatches(schedule)};
+    pst_status status;
+    c.seen = pst_allocate_array(env, (size_t)c.stages * c.microbatches, sizeof *c.seen);
+    if (c.seen == NULL)
+        return pst_error_no_memory(err, "a check",
+                                   (size_t)c.stages * c.microbatches * sizeof *c.seen);
+    status = check_placement(&c, err);
+    for (int rank = 0; rank < pst_schedule_ranks(schedule) && status == PST_OK; rank++)
+        status = check_row(&c, rank, err);
+    if (status == PST_OK)
+        status = check_complete(&c, err);
+    if (status == PST_OK && c.has_messages)
+        status = check_messages(&c, err);
+    if (status == PST_OK && c.has_messages)
+        status = check_message_order(&c, err);
+    pst_release(env, c.seen);
+    if (status == PST_OK)
+        status = pst__deadlock_check(env, schedule, PST_SENDS_BUFFERED, err);
+    return status;
+}
+
+pst_status pst_schedule_check_rendezvous(const pst_env *env, const pst_schedule *schedule,
+                                         pst_error *err)
+{
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        for (size_t i = 0; i < count; i++)
+            if (!pst_op_describe(row[i].op)->computes)
+                return pst__deadlock_check(env, schedule, PST_SENDS_RENDEZVOUS, err);
+    }
+    pst_schedule *lowered;
+    pst_status status = pst__lower_in_time(env, schedule, &lowered, err);
+    if (status != PST_OK)
+        return status;
+    status = pst__deadlock_check(env, lowered, PST_SENDS_RENDEZVOUS, err);
+    pst_schedule_destroy(lowered);
+    return status;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.h - is an action list one that can be run?
+ *
+ * Valid means: each stage stands on one rank; for each stage and microbatch there
+ * is one F and either one B or one I and one W (none of them at all in a list
+ * without any backward action); on its rank B or I comes after F and W after I;
+ * sends and receives, where the list has them, match; and the ranks, each in its
+ * own order, can all reach their ends when sends do not wait for their receivers.
+ * Messages name the file where there is one, the rank and the cell.
+ */
+#ifndef PENSTOCK_CHECK_H
+#define PENSTOCK_CHECK_H
+
+#include <penstock/schedule.h>
+
+PST_BEGIN_DECLS
+
+/*
+ * Errors: PST_ESCHEDULE  not valid; the first fault in row order
+ *         PST_EDEADLOCK  the ranks wait for each other; the text is the cycle:
+ *                        "rank 0 waits in 0B0 for 1B0 of rank 1, which waits ..."
+ *         PST_ENOMEM
+ */
+PST_API pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
+                                      pst_error *err);
+
+/*
+ * Can the list be run where a send waits for its receiver (a rendezvous)?
+ * A list without SEND and RECV cells is taken to receive just before use and to
+ * send just after making; one with them is taken as it stands.
+ * The list must be valid. Errors: PST_EDEADLOCK with the cycle, PST_ENOMEM.
+ */
+PST_API pst_status pst_schedule_check_rendezvous(const pst_env *env,
+                                                 const pst_schedule *schedule,
+                                                 pst_error *err);
+
+PST_END_DECLS
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* deadlock.h - can all ranks reach their ends, each in its own order? */
+#ifndef PST_SCHED_DEADLOCK_H
+#define PST_SCHED_DEADLOCK_H
+
+#include <penstock/schedule.h>
+
+typedef enum pst_sends {
+    PST_SENDS_BUFFERED,  /* a send ends at once                                */
+    PST_SENDS_RENDEZVOUS /* a send ends when its receiver takes the message    */
+} pst_sends;
+
+/*
+ * Walk all rows without times. The list must have each action once and each stage on
+ * one rank (check.c). SEND and RECV cells count where there are any; with buffered
+ * sends a list may do without, an action then waits for what it uses.
+ * Errors: PST_EDEADLOCK, the text being the cycle; PST_ENOMEM.
+ */
+pst_status pst__deadlock_check(const pst_env *env, const pst_schedule *schedule,
+                               pst_sends sends, pst_error *err);
+
+/*
+ * Call visit for every computing action in an order that respects all inputs and all
+ * rows: round by round, one action or pair of each rank that can go on, rank 0 first.
+ * Errors: as above, and visit's.
+ */
+typedef pst_status (*pst_visit)(void *user, int rank, pst_action action, pst_error *err);
+pst_status pst__topological_order(const pst_env *env, const pst_schedule *schedule,
+                                  pst_visit visit, void *user, pst_error *err);
+
+#endif

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# sched/ - schedules as data; knows nothing of ours.
+
+pkginclude_HEADERS += \
+	%D%/api.h \
+	%D%/error.h \
+	%D%/env.h \
+	%D%/file.h \
+	%D%/schedule.h \
+	%D%/registry.h \
+	%D%/check.h \
+	%D%/lower.h \
+	%D%/simulate.h \
+	%D%/schedule_csv.h
+
+noinst_LTLIBRARIES += %D%/libsched.la
+%C%_libsched_la_SOURCES = \
+	%D%/error.c \
+	%D%/env.c \
+	%D%/file.c \
+	%D%/os.c \
+	%D%/version.c \
+	%D%/ops.c \
+	%D%/schedule.c \
+	%D%/registry.c \
+	%D%/gen_gpipe.c \
+	%D%/gen_one_f_one_b.c \
+	%D%/check.c \
+	%D%/lower.c \
+	%D%/simulate.c \
+	%D%/schedule_csv.c \
+	%D%/deadlock.c \
+	%D%/deadlock.h \
+	%D%/generator.h \
+	%D%/lower_in_time.h \
+	%D%/os.h
+%C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_libsched_la_LIBADD = $(JANSSON_LIBS)

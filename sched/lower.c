@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lower.c - where the SEND and RECV cells go. */
+#include <penstock/lower.h>
+
+#include "sched/deadlock.h"
+#include "sched/lower_in_time.h"
+
+typedef struct lowering {
+    const pst_schedule *schedule;
+    pst_schedule_builder *builder;
+    pst_action held[2]; /* messages of a pair leave after both of its parts     */
+    int held_count;
+} lowering;
+
+static int has_messages(const pst_schedule *schedule)
+{
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        for (size_t i = 0; i < count; i++)
+            if (!pst_op_describe(row[i].op)->computes)
+                return 1;
+    }
+    return 0;
+}
+
+static pst_status begin(const pst_env *env, lowering *l, pst_error *err)
+{
+    const pst_schedule *schedule = l->schedule;
+    if (has_messages(schedule))
+        return pst_error_set(err, PST_ESCHEDULE,
+                             "%s: has cells that do not compute already; messages can be "
+                             "added to a list of F, B, I and W only",
+                             pst_schedule_name(schedule));
+    return pst_schedule_builder_create(env, pst_schedule_ranks(schedule),
+                                       pst_schedule_stages(schedule),
+                                       pst_schedule_microbatches(schedule), &l->builder,
+                                       err);
+}
+
+static pst_status end(lowering *l, pst_status status, pst_schedule **out, pst_error *err)
+{
+    if (status == PST_OK)
+        return pst_schedule_builder_finish(l->builder, pst_schedule_name(l->schedule),
+                                           NULL, out, err);
+    pst_schedule_builder_destroy(l->builder);
+    return status;
+}
+
+/* The send that `action` on `rank` brings about; false where its user is here too. */
+static int send_of(const pst_schedule *schedule, int rank, pst_action action,
+                   pst_action *send)
+{
+    const pst_op_description *op = pst_op_describe(action.op);
+    int user = op->makes_output ? action.stage + 1 : action.stage - 1;
+    if (!op->makes_output && !op->makes_input_grad)
+        return 0;
+    if (user < 0 || user >= pst_schedule_stages(schedule) ||
+        pst_schedule_rank_of(schedule, user) == rank)
+        return 0;
+    *send = action;
+    send->paired = 0;
+    send->op = op->makes_output ? PST_OP_SEND_FORWARD : PST_OP_SEND_BACKWARD;
+    return 1;
+}
+
+static pst_action receive_of(pst_action send)
+{
+    int forward = send.op == PST_OP_SEND_FORWARD;
+    send.op = forward ? PST_OP_RECEIVE_FORWARD : PST_OP_RECEIVE_BACKWARD;
+    send.stage = (uint16_t)(forward ? send.stage + 1 : send.stage - 1);
+    return send;
+}
+
+static pst_status append_message(lowering *l, int rank, pst_action send, pst_error *err)
+{
+    pst_action receive = receive_of(send);
+    pst_status status = pst_schedule_builder_append(l->builder, rank, send, err);
+    if (status != PST_OK)
+        return status;
+    return pst_schedule_builder_append(
+        l->builder, pst_schedule_rank_of(l->schedule, receive.stage), receive, err);
+}
+
+static pst_status visit(void *user, int rank, pst_action action, pst_error *err)
+{
+    lowering *l = user;
+    pst_status status = pst_schedule_builder_append(l->builder, rank, action, err);
+    pst_action send;
+    if (send_of(l->schedule, rank, action, &send))
+        l->held[l->held_count++] = send;
+    if (action.paired)
+        return status;
+    for (int k = 0; k < l->held_count && status == PST_OK; k++)
+        status = append_message(l, rank, l->held[k], err);
+    l->held_count = 0;
+    return status;
+}
+
+pst_status pst_schedule_lower(const pst_env *env, const pst_schedule *schedule,
+                              pst_schedule **out, pst_error *err)
+{
+    lowering l = {.schedule = schedule};
+    pst_status status = begin(env, &l, err);
+    if (status != PST_OK)
+        return status;
+    status = pst__topological_order(env, schedule, visit, &l, err);
+    return end(&l, status, out, err);
+}
+
+/* The receive that `action` needs before it; false where its maker is here too. */
+static int needs_message(const pst_schedule *schedule, int rank, pst_action action,
+                         pst_action *receive)
+{
+    const pst_op_description *op = pst_op_describe(action.op);
+    int maker = op->makes_output ? action.stage - 1 : action.stage + 1;
+    if (!op->makes_output && !op->makes_input_grad)
+        return 0;
+    if (maker < 0 || maker >= pst_schedule_stages(schedule) ||
+        pst_schedule_rank_of(schedule, maker) == rank)
+        return 0;
+    *receive = action;
+    receive->paired = 0;
+    receive->op = op->makes_output ? PST_OP_RECEIVE_FORWARD : PST_OP_RECEIVE_BACKWARD;
+    return 1;
+}
+
+static pst_status lower_row_in_time(lowering *l, int rank, pst_error *err)
+{
+    size_t count;
+    const pst_action *row = pst_schedule_row(l->schedule, rank, &count);
+    pst_action message;
+    pst_status status = PST_OK;
+    for (size_t i = 0; i < count && status == PST_OK; i++) {
+        if (needs_message(l->schedule, rank, row[i], &message))
+            status = pst_schedule_builder_append(l->builder, rank, message, err);
+        pst_action alone = row[i];
+        alone.paired = 0;
+        if (status == PST_OK)
+            status = pst_schedule_builder_append(l->builder, rank, alone, err);
+        if (status == PST_OK && send_of(l->schedule, rank, row[i], &message))
+            status = pst_schedule_builder_append(l->builder, rank, message, err);
+    }
+    return status;
+}
+
+pst_status pst__lower_in_time(const pst_env *env, const pst_schedule *schedule,
+                              pst_schedule **out, pst_error *err)
+{
+    lowering l = {.schedule = schedule};
+    pst_status status = begin(env, &l, err);
+    if (status != PST_OK)
+        return status;
+    for (int rank = 0; rank < pst_schedule_ranks(schedule) && status == PST_OK; rank++)
+        status = lower_row_in_time(&l, rank, err);
+    return end(&l, status, out, err);
+}
+
+pst_status pst_schedule_compute_only(const pst_env *env, const pst_schedule *schedule,
+                                     pst_schedule **out, pst_error *err)
+{
+    lowering l = {.schedule = schedule};
+    pst_status status = pst_schedule_builder_create(
+        env, pst_schedule_ranks(schedule), pst_schedule_stages(schedule),
+        pst_schedule_microbatches(schedule), &l.builder, err);
+    if (status != PST_OK)
+        return status;
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        for (size_t i = 0; i < count && status == PST_OK; i++)
+            if (pst_op_describe(row[i].op)->computes)
+                status = pst_schedule_builder_append(l.builder, rank, row[i], err);
+    }
+    return end(&l, status, out, err);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * schedule.h - a pipeline schedule as data.
+ *
+ * One row for each rank; a row is the ordered list of actions that rank runs.
+ * Nothing here says when: times come from simulate.h, messages from lower.h.
+ * A schedule never changes once made, and any number of threads may read it.
+ */
+#ifndef PENSTOCK_SCHEDULE_H
+#define PENSTOCK_SCHEDULE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <penstock/env.h>
+#include <penstock/error.h>
+
+PST_BEGIN_DECLS
+
+/* What an operation is, is in its row of ops.c; see pst_op_describe(). */
+typedef enum pst_op {
+    PST_OP_FORWARD,          /* F: x in, y out, saves activations              */
+    PST_OP_BACKWARD,         /* B: I and W as one action                       */
+    PST_OP_BACKWARD_INPUT,   /* I: dy in, dx out, keeps what W needs           */
+    PST_OP_BACKWARD_WEIGHT,  /* W: adds to dw, frees what was kept             */
+    PST_OP_SEND_FORWARD,     /* SEND_F: this stage's y leaves for stage + 1    */
+    PST_OP_RECEIVE_FORWARD,  /* RECV_F: this stage's x arrives from stage - 1  */
+    PST_OP_SEND_BACKWARD,    /* SEND_B: this stage's dx leaves for stage - 1   */
+    PST_OP_RECEIVE_BACKWARD, /* RECV_B: this stage's dy arrives from stage + 1 */
+    PST_OP_UNSHARD,          /* UNSHARD, RESHARD, REDUCE_GRAD: PyTorch's FSDP  */
+    PST_OP_RESHARD,          /*   actions; carried, never executed; their      */
+    PST_OP_REDUCE_GRAD,      /*   microbatch is PST_NO_MICROBATCH              */
+    PST_OP_COUNT
+} pst_op;
+
+#define PST_NO_MICROBATCH UINT32_MAX
+
+/* One cell of a row: 8 bytes, since a schedule may hold 10^7 of them. */
+typedef struct pst_action {
+    uint32_t microbatch; /* 0 .. microbatches - 1                              */
+    uint16_t stage;      /* 0 .. stages - 1 of the whole pipeline              */
+    uint8_t op;          /* enum pst_op                                        */
+    uint8_t paired;      /* 1: overlaps with the next action of the row        */
+} pst_action;
+
+/* What kind of thing an operation does; one row an operation in ops.c. */
+typedef struct pst_op_description {
+    const char *csv;     /* in PyTorch's grammar: "F", "SEND_B"                */
+    const char *name;    /* in words: "backward-input"                         */
+    uint32_t color;      /* 0xRRGGBB, in drawings                              */
+    uint8_t computes;    /* F, B, I, W                                         */
+    uint8_t has_microbatch;
+    uint8_t makes_output;     /* sends an activation to stage + 1 (F)          */
+    uint8_t makes_input_grad; /* sends a gradient to stage - 1 (B, I)          */
+    uint8_t saves;            /* one activation more is held afterwards (F)    */
+    uint8_t frees;            /* one activation less (B, W)                    */
+} pst_op_description;
+
+/* Borrowed, constant; NULL where op is out of range. */
+PST_API const pst_op_description *pst_op_describe(int op);
+
+typedef struct pst_schedule pst_schedule;
+
+/* What it is called: a generator's name, or a file's path. Borrowed. */
+PST_API const char *pst_schedule_name(const pst_schedule *schedule);
+
+/* The file it was read from, for messages; NULL where it was made. Borrowed. */
+PST_API const char *pst_schedule_file(const pst_schedule *schedule);
+
+PST_API int pst_schedule_ranks(const pst_schedule *schedule);
+PST_API int pst_schedule_stages(const pst_schedule *schedule);
+PST_API int pst_schedule_microbatches(const pst_schedule *schedule);
+
+/* The rank that holds `stage` by the rows, or -1 where none or two do. */
+PST_API int pst_schedule_rank_of(const pst_schedule *schedule, int stage);
+
+/* The row of `rank` (0 .. ranks - 1), borrowed; *count actions. Never fails. */
+PST_API const pst_action *pst_schedule_row(const pst_schedule *schedule, int rank,
+                                           size_t *count);
+
+/* Which cell of its line the action at `index` of a row is, from 1, idle cells counted. */
+PST_API size_t pst_schedule_cell(const pst_schedule *schedule, int rank, size_t index);
+
+/* Actions in all rows. */
+PST_API size_t pst_schedule_action_count(const pst_schedule *schedule);
+
+/* "2F5", "1I0", "3REDUCE_GRAD" into `text` (32 bytes are always enough); returns text. */
+PST_API char *pst_action_text(pst_action action, char *text, size_t size);
+
+PST_API void pst_schedule_destroy(pst_schedule *schedule);
+
+/*
+ * Making a schedule from one's own lists: create, append each row's actions in
+ * order (rows may be filled in any order), finish. A list need not be valid to be
+ * made (check.h finds that out), but its ids must fit the shape: append refuses
+ * a rank, stage or microbatch that is out of range, with PST_ESCHEDULE.
+ */
+typedef struct pst_schedule_builder pst_schedule_builder;
+
+/* Errors: PST_EINVAL  ranks, stages or microbatches < 1 or beyond 65,535 (2^31 - 1
+ *         for microbatches); PST_ENOMEM. */
+PST_API pst_status pst_schedule_builder_create(const pst_env *env, int ranks,
+                                               int stages, int microbatches,
+                                               pst_schedule_builder **out,
+                                               pst_error *err);
+PST_API pst_status pst_schedule_builder_append(pst_schedule_builder *builder, int rank,
+                                               pst_action action, pst_error *err);
+
+/* Count an idle cell of a file, so that messages name the right cell. */
+PST_API pst_status pst_schedule_builder_idle(pst_schedule_builder *builder, int rank,
+                                             pst_error *err);
+
+/* The schedule; the builder is destroyed, on errors too. `file` may be NULL. */
+PST_API pst_status pst_schedule_builder_finish(pst_schedule_builder *builder,
+                                               const char *name, const char *file,
+                                               pst_schedule **out, pst_error *err);
+PST_API void pst_schedule_builder_destroy(pst_schedule_builder *builder);
+
+PST_END_DECLS
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * simulate.h - when everything happens, if each action takes a given time.
+ *
+ * Every action starts as soon as its rank is free and its inputs have arrived;
+ * sends do not block. Units of time are the caller's.
+ */
+#ifndef PENSTOCK_SIMULATE_H
+#define PENSTOCK_SIMULATE_H
+
+#include <stddef.h>
+
+#include <penstock/schedule.h>
+
+PST_BEGIN_DECLS
+
+/* Zeroed means: every F, I and W takes 1 and messages take no time. */
+typedef struct pst_costs {
+    const double *forward;         /* one a stage, per action; NULL: 1 each    */
+    const double *backward_input;  /* B takes this and ...                     */
+    const double *backward_weight; /* ... this                                 */
+    double pair;                   /* a pair as a whole; 0: the sum of its two */
+    double latency;                /* of a message between ranks               */
+    double bandwidth;              /* bytes per unit of time; 0: infinite      */
+    double message_bytes;          /* of one microbatch between two stages     */
+    int iterations;                /* the list over and over, back to back; 0: 1 */
+} pst_costs;
+
+/*
+ * Rates of idle time go by the busiest rank's work: of_makespan is
+ * 1 - work / makespan, of_ideal is makespan / work - 1, and longest_rank is
+ * 1 - work / (the longest time from a rank's first start to its last end).
+ */
+typedef struct pst_bubble {
+    double of_makespan;
+    double of_ideal;
+    double longest_rank;
+} pst_bubble;
+
+/* All arrays are the simulation's own and may be read until it is destroyed. */
+typedef struct pst_simulation {
+    int ranks;
+    int stages;
+    int microbatches;
+    int iterations;
+    double makespan;     /* end of the last action; the first starts at 0      */
+    double longest_rank; /* largest last end - first start of a rank           */
+    double ideal;        /* work of the busiest rank                           */
+    pst_bubble bubble;
+    double *busy;            /* [ranks] work of each                           */
+    int *peak_activations;   /* [ranks] most stage-microbatches held at once   */
+    int max_queue_depth;     /* most messages sent but not used on one directed
+                                rank pair; at one instant sends count first    */
+    size_t *count;           /* [ranks] actions: row length x iterations       */
+    double **start;          /* [ranks][count]                                 */
+    double **end;            /* [ranks][count]; an action without cost (SEND,
+                                RECV and the like) has end = start             */
+} pst_simulation;
+
+/*
+ * Errors: PST_EINVAL (a cost below zero or not finite), PST_EDEADLOCK, PST_ENOMEM.
+ * Cost:   O(1) an action; 16 bytes an action of result.
+ */
+PST_API pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
+                                const pst_costs *costs, pst_simulation **out,
+                                pst_error *err);
+PST_API void pst_simulation_destroy(pst_simulation *simulation);
+
+PST_END_DECLS
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipesim_check.c - can this file be run, and why not? */
+#include <stdio.h>
+
+#include <penstock/check.h>
+#include <penstock/report_json.h>
+
+#include "tools/pipesim.h"
+#include "tools/say.h"
+#include "tools/source.h"
+
+static void print_verdict(const pst_schedule *schedule, const pst_error *rendezvous)
+{
+    printf("%s: valid: %d ranks, %d stages, %d microbatches, %zu actions\n",
+           pst_schedule_name(schedule), pst_schedule_ranks(schedule),
+           pst_schedule_stages(schedule), pst_schedule_microbatches(schedule),
+           pst_schedule_action_count(schedule));
+    printf("sends that are buffered: no deadlock\n");
+    if (rendezvous->status == PST_OK)
+        printf("sends that wait for their receiver: no deadlock\n");
+    else
+        printf("sends that wait for their receiver, each receive just before its use: "
+               "%s\n",
+               rendezvous->text);
+}
+
+static pst_status report_json(const pst_schedule *schedule, const pst_error *found,
+                              const pst_error *rendezvous, pst_error *err)
+{
+    char *text;
+    pst_status status = pst_report_check(NULL, schedule, found, rendezvous, &text, err);
+    if (status == PST_OK) {
+        puts(text);
+        pst_release(NULL, text);
+    }
+    return status;
+}
+
+int pipesim_check(int argc, char **argv)
+{
+    int microbatches = 0, json = 0, count;
+    const option table[] = {
+        {.name = "microbatches", .letter = 'm', .kind = OPTION_INT, .value = &microbatches,
+         .argument = "M", .help = "how many there must be (as many as the file has)",
+         .lowest = 1, .highest = 2147483647},
+        {.name = "json", .kind = OPTION_FLAG, .value = &json,
+         .help = "one JSON object instead of sentences"},
+    };
+    const command command = {
+        .name = "pipesim check",
+        .operands = "FILE.csv",
+        .summary = "Says whether the schedule in a CSV file ('-': standard input) can be "
+                   "run: exit\nstatus 0 if so, 1 if not, with the place and the reason.",
+        .fewest_operands = 1,
+        .most_operands = 1,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .print_version = pipesim_version};
+    const char *path;
+    int exit_status = options_parse(&command, argc, argv, &path, &count);
+    if (exit_status != OPTIONS_GO_ON)
+        return exit_status;
+    pst_schedule *schedule = NULL;
+    pst_error found = PST_ERROR_INIT, rendezvous = PST_ERROR_INIT, err = PST_ERROR_INIT;
+    pst_status status = source_file(path, microbatches, &schedule, &found);
+    if (status == PST_OK)
+        status = pst_schedule_check(NULL, schedule, &found);
+    if (status == PST_OK)
+        pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
+    exit_status = status == PST_OK ? 0 : 1;
+    if (json && report_json(schedule, &found, &rendezvous, &err) != PST_OK)
+        exit_status = say_failure(&err);
+    else if (!json && status == PST_OK)
+        print_verdict(schedule, &rendezvous);
+    else if (!json)
+        say_failure(&found);
+    pst_schedule_destroy(schedule);
+    return exit_status;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipesim_export.c - a schedule as CSV in PyTorch's grammar. */
+#include <stdio.h>
+
+#include <penstock/lower.h>
+#include <penstock/schedule_csv.h>
+
+#include "tools/pipesim.h"
+#include "tools/say.h"
+
+static pst_status write_list(const pst_schedule *schedule, int with_messages,
+                             const char *path, pst_error *err)
+{
+    pst_schedule *lowered;
+    if (!with_messages)
+        return pst_schedule_write_csv(NULL, schedule, path, err);
+    pst_status status = pst_schedule_lower(NULL, schedule, &lowered, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_schedule_write_csv(NULL, lowered, path, err);
+    pst_schedule_destroy(lowered);
+    return status;
+}
+
+int pipesim_export(int argc, char **argv)
+{
+    shape_options shape = {.order = 0};
+    int with_messages = 0, count;
+    const char *path = "/dev/stdout", *operand;
+    option table[SHAPE_OPTION_COUNT + 2] = {
+        {.name = "output", .letter = 'o', .kind = OPTION_STRING, .value = &path,
+         .argument = "FILE.csv", .help = "where to write (standard output)"},
+        {.name = "comms", .kind = OPTION_FLAG, .value = &with_messages,
+         .help = "with SEND and RECV cells, in an order that cannot deadlock"},
+    };
+    shape_add_options(&shape, table + 2);
+    const command command = {
+        .name = "pipesim export",
+        .operands = "SCHEDULE",
+        .summary = "Writes a schedule, a name or a CSV file, in PyTorch's CSV grammar: one "
+                   "line a\nrank, cells in order.",
+        .fewest_operands = 1,
+        .most_operands = 1,
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .print_version = pipesim_version};
+    pst_schedule *schedule;
+    int status = options_parse(&command, argc, argv, &operand, &count);
+    if (status == OPTIONS_GO_ON)
+        status = shape_make(&command, &shape, operand, &schedule);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    pst_error err = PST_ERROR_INIT;
+    status = write_list(schedule, with_messages, path, &err) == PST_OK ? 0
+                                                                        : say_failure(&err);
+    pst_schedule_destroy(schedule);
+    return status;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipetrain.c - trains a GPT through a pipeline: its command line. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <penstock/blas.h>
+#include <penstock/version.h>
+
+#include "tools/draw_text.h"
+#include "tools/options.h"
+#include "tools/pipetrain.h"
+#include "tools/say.h"
+#include "tools/source.h"
+
+/*
+ * OpenBLAS starts its threads before main and never ends them, unless the environment
+ * told it not to. So where it does not, set that and start once more.
+ */
+static void restart_with_one_blas_thread(char **argv)
+{
+    static const char mark[] = "PENSTOCK_RESTARTED";
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+    if ((threads != NULL && strcmp(threads, "1") == 0) || getenv(mark) != NULL)
+        return;
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv(mark, "1", 1);
+    execv("/proc/self/exe", argv);
+    /* Could not: the library warns of the idle threads. */
+}
+
+static void print_version(void)
+{
+    static const char *const threading[] = {"serial", "pthread", "OpenMP"};
+    pst_blas_info info;
+    pst_blas_describe(&info);
+    printf("pipetrain (Penstock) %s\n", pst_version_string());
+    printf("OpenBLAS  %s; %s build, %s kernels\n", info.config, threading[info.threading],
+           info.core);
+    printf("kernels   %s\n", info.kernels);
+}
+
+static const char *const models[] = {"gpt", NULL};
+static const char *const optimizers[] = {"adamw", NULL};
+static const char *const gelus[] = {"exact", "tanh", NULL};
+static const char *const binds[] = {"auto", "none", NULL};
+
+/* The quality settings that README.md shows. */
+static const pipetrain_settings defaults = {
+    .schedule = "1f1b",
+    .stages = 2,
+    .chunks = 1,
+    .batch = 12,
+    .microbatches = 4,
+    .steps = 2000,
+    .seed = 1,
+    .val_fraction = 0.1,
+    .model = {.layers = 4,
+              .heads = 4,
+              .width = 128,
+              .context = 64,
+              .vocabulary = 256,
+              .layernorm_epsilon = 1e-5f},
+    .optimizer = {.lr = 1e-3,
+                  .min_lr = -1,
+                  .beta1 = 0.9,
+                  .beta2 = 0.99,
+                  .epsilon = 1e-8,
+                  .weight_decay = 0.1,
+                  .clip = 1,
+                  .warmup = 100},
+    .prompt = "\n",
+    .temperature = 0.8,
+};
+
+/* What the user gave, where that matters. */
+typedef struct given {
+    int stages, microbatches, checkpoint, watchdog;
+} given;
+
+enum { WHOLE = 2147483647 };
+
+static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
+{
+    int model = 0, optimizer = 0, gelu = 0, bind = 0, count;
+    const option table[] = {
+        {.name = "data", .kind = OPTION_STRING, .value = &s->data, .argument = "FILE",
+         .help = "text to train on; its bytes are the tokens"},
+        {.name = "model", .kind = OPTION_CHOICE, .value = &model, .argument = "NAME",
+         .help = "gpt", .choices = models},
+        {.name = "layers", .kind = OPTION_INT, .value = &s->model.layers, .argument = "L",
+         .help = "blocks (4)", .lowest = 1, .highest = 65535},
+        {.name = "heads", .kind = OPTION_INT, .value = &s->model.heads, .argument = "H",
+         .help = "attention heads; must divide the width (4)", .lowest = 1,
+         .highest = 65535},
+        {.name = "width", .kind = OPTION_INT, .value = &s->model.width, .argument = "C",
+         .help = "numbers a token has between blocks (128)", .lowest = 1,
+         .highest = 1 << 20},
+        {.name = "context", .kind = OPTION_INT, .value = &s->model.context,
+         .argument = "T", .help = "tokens of a sequence (64)", .lowest = 1,
+         .highest = 1 << 20},
+        {.name = "vocab", .kind = OPTION_INT, .value = &s->model.vocabulary,
+         .argument = "V", .help = "different tokens (256, all bytes)", .lowest = 1,
+         .highest = 1 << 20},
+        {.name = "untied", .kind = OPTION_FLAG, .value = &s->model.untied,
+         .help = "give the head a matrix of its own"},
+        {.name = "bias", .kind = OPTION_FLAG, .value = &s->model.bias,
+         .help = "biases in linear layers and layer norms"},
+        {.name = "gelu", .kind = OPTION_CHOICE, .value = &gelu, .argument = "FORM",
+         .help = "exact or tanh (exact)", .choices = gelus},
+        {.name = "dropout", .kind = OPTION_FLOAT, .value = &s->model.dropout,
+         .argument = "X", .help = "rate at which elements are dropped (0)", .lowest = 0,
+         .highest = 0.99},
+        {.name = "batch", .kind = OPTION_INT, .value = &s->batch, .argument = "B",
+         .help = "sequences a step, over all microbatches (12)", .lowest = 1,
+         .highest = WHOLE},
+        {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
+         .value = &s->microbatches, .argument = "M",
+         .help = "parts that a batch is cut into (4)", .lowest = 1, .highest = WHOLE,
+         .given = &g->microbatches},
+        {.name = "stages", .kind = OPTION_INT, .value = &s->stages, .argument = "S",
+         .help = "stages in all (2)", .lowest = 1, .highest = 65535, .given = &g->stages},
+        {.name = "chunks", .letter = 'v', .kind = OPTION_INT, .value = &s->chunks,
+         .argument = "V", .help = "stages on each rank (1)", .lowest = 1,
+         .highest = 65535},
+        {.name = "schedule", .kind = OPTION_STRING, .value = &s->schedule,
+         .argument = "NAME|FILE.csv", .help = "a name from 'pipesim list', or a list of "
+                                              "one's own (1f1b)"},
+        {.name = "steps", .kind = OPTION_INT64, .value = &s->steps, .argument = "N",
+         .help = "optimizer steps, and the horizon of the cosine (2000)", .lowest = 0,
+         .highest = 1e15},
+        {.name = "stop-at", .kind = OPTION_INT64, .value = &s->stop_at, .argument = "N",
+         .help = "end after step N, with a checkpoint", .lowest = 1, .highest = 1e15},
+        {.name = "seed", .kind = OPTION_UINT64, .value = &s->seed, .argument = "N",
+         .help = "of weights, data and dropout (1)"},
+        {.name = "val-fraction", .kind = OPTION_DOUBLE, .value = &s->val_fraction,
+         .argument = "X", .help = "last part of the text, held out (0.1)", .lowest = 0,
+         .highest = 0.999},
+        {.name = "optimizer", .kind = OPTION_CHOICE, .value = &optimizer,
+         .argument = "NAME", .help = "adamw", .choices = optimizers},
+        {.name = "lr", .kind = OPTION_DOUBLE, .value = &s->optimizer.lr, .argument = "X",
+         .help = "highest learning rate (0.001)", .lowest = 0, .highest = INFINITY},
+        {.name = "min-lr", .kind = OPTION_DOUBLE, .value = &s->optimizer.min_lr,
+         .argument = "X", .help = "rate at the end of the cosine (a tenth of --lr)",
+         .lowest = 0, .highest = INFINITY},
+        {.name = "warmup", .kind = OPTION_INT64, .value = &s->optimizer.warmup,
+         .argument = "N", .help = "steps of a rising rate (100)", .lowest = 0,
+         .highest = 1e15},
+        {.name = "beta1", .kind = OPTION_DOUBLE, .value = &s->optimizer.beta1,
+         .argument = "X", .help = "decay of the mean (0.9)", .lowest = 0,
+         .highest = 0.99999999},
+        {.name = "beta2", .kind = OPTION_DOUBLE, .value = &s->optimizer.beta2,
+         .argument = "X", .help = "decay of the mean square (0.99)", .lowest = 0,
+         .highest = 0.99999999},
+        {.name = "weight-decay", .kind = OPTION_DOUBLE,
+         .value = &s->optimizer.weight_decay, .argument = "X",
+         .help = "on matrices (0.1)", .lowest = 0, .highest = INFINITY},
+        {.name = "clip", .kind = OPTION_DOUBLE, .value = &s->optimizer.clip,
+         .argument = "X", .help = "largest norm of the gradient; 0: any (1)", .lowest = 0,
+         .highest = INFINITY},
+        {.name = "checkpoint", .kind = OPTION_STRING, .value = &s->checkpoint,
+         .argument = "DIR", .help = "save the state there at the end",
+         .given = &g->checkpoint},
+        {.name = "checkpoint-every", .kind = OPTION_INT64, .value = &s->checkpoint_every,
+         .argument = "N", .help = "and every N steps", .lowest = 1, .highest = 1e15},
+        {.name = "resume", .kind = OPTION_FLAG, .value = &s->resume,
+         .help = "go on from the newest checkpoint in DIR"},
+        {.name = "init", .kind = OPTION_STRING, .value = &s->init, .argument = "FILE",
+         .help = "start from weights in a safetensors file"},
+        {.name = "log", .kind = OPTION_STRING, .value = &s->log, .argument = "FILE.jsonl",
+         .help = "one JSON object a step"},
+        {.name = "trace", .kind = OPTION_STRING, .value = &s->trace,
+         .argument = "FILE.json", .help = "the last steps' actions, for Perfetto"},
+        {.name = "picture", .kind = OPTION_STRING, .value = &s->picture,
+         .argument = "FILE", .help = "draw predicted and measured (.svg, .pdf, .png)"},
+        {.name = "draw", .kind = OPTION_FLAG, .value = &s->draw,
+         .help = "draw predicted and measured as text"},
+        {.name = "color", .kind = OPTION_CHOICE, .value = &s->color, .argument = "WHEN",
+         .help = "auto, always or never (auto: on a terminal)",
+         .choices = draw_color_names, .variable = "PENSTOCK_COLOR"},
+        {.name = "digest", .kind = OPTION_FLAG, .value = &s->digest,
+         .help = "print the SHA-256 of all weights at the end"},
+        {.name = "generate", .kind = OPTION_INT64, .value = &s->generate, .argument = "N",
+         .help = "print N bytes of generated text at the end", .lowest = 0,
+         .highest = 1e9},
+        {.name = "prompt", .kind = OPTION_STRING, .value = &s->prompt, .argument = "TEXT",
+         .help = "what the generated text begins with (a newline)"},
+        {.name = "temperature", .kind = OPTION_DOUBLE, .value = &s->temperature,
+         .argument = "X", .help = "of generation; 0: always the likeliest (0.8)",
+         .lowest = 0, .highest = 1000},
+        {.name = "bind", .kind = OPTION_CHOICE, .value = &bind, .argument = "WHERE",
+         .help = "auto: each worker to a core; none (auto)", .choices = binds,
+         .variable = "PENSTOCK_BIND"},
+        {.name = "topology", .kind = OPTION_STRING, .value = &s->topology,
+         .argument = "TEXT", .help = "place workers as on this machine (hwloc's synthetic "
+                                     "form)"},
+        {.name = "report-binding", .kind = OPTION_FLAG, .value = &s->report_binding,
+         .help = "say where each worker is"},
+        {.name = "watchdog", .kind = OPTION_DOUBLE, .value = &s->watchdog_seconds,
+         .argument = "SECONDS", .help = "end a run in which nothing moves so long; 0: "
+                                        "never (60)",
+         .lowest = 0, .highest = 1e9, .given = &g->watchdog},
+        {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .value = &s->quiet,
+         .help = "results only"},
+        {.name = "check-reference", .kind = OPTION_STRING, .value = &s->check_reference,
+         .argument = "STEM", .help = "compare with STEM.config.json, .safetensors, "
+                                     ".tokens.json, .expected.*"},
+    };
+    const command command = {
+        .name = "pipetrain",
+        .summary = "Trains a GPT on a text, in a pipeline of stages on pinned workers.",
+        .options = table,
+        .option_count = sizeof table / sizeof *table,
+        .print_version = print_version};
+    int status = options_parse(&command, argc, argv, NULL, &count);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    s->model.gelu = (pst_gelu)gelu;
+    s->bind_none = bind == 1;
+    if (g->watchdog && s->watchdog_seconds == 0)
+        s->watchdog_seconds = -1;
+    s->optimizer.steps = s->steps;
+    if (s->check_reference == NULL && s->data == NULL)
+        return options_refuse(&command, "--data FILE is missing");
+    if ((s->resume || s->checkpoint_every > 0) && s->checkpoint == NULL)
+        return options_refuse(&command, "%s needs --checkpoint DIR",
+                              s->resume ? "--resume" : "--checkpoint-every");
+    if (s->stages % s->chunks != 0)
+        return options_refuse(&command,
+                              "%d stages in chunks of %d; the stages must be a multiple of "
+                              "the chunks",
+                              s->stages, s->chunks);
+    return OPTIONS_GO_ON;
+}
+
+pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
+                              pst_error *err)
+{
+    pst_shape shape = {.microbatches = s->microbatches};
+    if (pst_schedule_kind_find(s->schedule) != NULL || s->stages != 0) {
+        shape.ranks = s->stages / s->chunks;
+        shape.chunks = s->chunks;
+    }
+    return source_schedule(s->schedule, &shape, out, err);
+}
+
+/* A file brings its own stages and microbatches, unless the user insists; a small batch
+ * is cut into single sequences. */
+static void settle_shape(pipetrain_settings *s, const given *g)
+{
+    if (!g->microbatches && s->microbatches > s->batch)
+        s->microbatches = s->batch;
+    if (pst_schedule_kind_find(s->schedule) != NULL)
+        return;
+    if (!g->stages)
+        s->stages = 0;
+    if (!g->microbatches)
+        s->microbatches = 0;
+}
+
+int main(int argc, char **argv)
+{
+    pipetrain_settings settings = defaults;
+    given g = {.stages = 0};
+    say_program("pipetrain");
+    restart_with_one_blas_thread(argv);
+    unsetenv("PENSTOCK_RESTARTED");
+    int status = parse(argc, argv, &settings, &g);
+    if (status != OPTIONS_GO_ON)
+        return say_finish(status);
+    settle_shape(&settings, &g);
+    if (settings.check_reference != NULL)
+        return say_finish(pipetrain_check_reference(&settings));
+    return pipetrain_train(&settings);
+}

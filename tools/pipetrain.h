@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipetrain.h - what the rooms of pipetrain share: its settings and its jobs. */
+#ifndef PST_TOOLS_PIPETRAIN_H
+#define PST_TOOLS_PIPETRAIN_H
+
+#include <stdint.h>
+
+#include <penstock/trainer.h>
+
+/* The command line, complete with defaults (pipetrain_options.c). */
+typedef struct pipetrain_settings {
+    const char *data;
+    const char *schedule; /* a name or a CSV file                              */
+    int stages;
+    int chunks;
+    int batch;
+    int microbatches;
+    int64_t steps;
+    int64_t stop_at; /* 0: run all steps                                       */
+    uint64_t seed;
+    double val_fraction;
+    pst_gpt_config model;
+    pst_adamw optimizer;
+    int bind_none;
+    const char *topology;
+    double watchdog_seconds;
+    int report_binding;
+    const char *init;
+    const char *checkpoint;
+    int64_t checkpoint_every; /* 0: at the end only                            */
+    int resume;
+    const char *log;
+    const char *trace;
+    const char *picture;
+    int draw;
+    int digest;
+    int64_t generate;
+    const char *prompt;
+    double temperature;
+    int quiet;
+    const char *check_reference;
+    int color; /* enum draw_color                                              */
+} pipetrain_settings;
+
+/* Train as told. Returns the exit status; errors have been printed. */
+int pipetrain_train(const pipetrain_settings *settings);
+
+/* Compare with reference files (--check-reference). As above. */
+int pipetrain_check_reference(const pipetrain_settings *settings);
+
+/* The list that the settings ask for. Errors: as the generator's or the reader's,
+ * and PST_EINVAL where a file's shape differs from what was asked. */
+pst_status pipetrain_schedule(const pipetrain_settings *settings, pst_schedule **out,
+                              pst_error *err);
+
+#endif

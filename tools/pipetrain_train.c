@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipetrain_train.c - the main job: read a text, train on it, show what came of it. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/text.h>
+#include <penstock/trainer.h>
+
+#include "tools/history.h"
+#include "tools/pipetrain.h"
+#include "tools/progress.h"
+#include "tools/say.h"
+#include "tools/train_log.h"
+#include "tools/train_picture.h"
+
+/* Windows of the held-out part that are evaluated in one call. */
+enum { EVAL_WINDOWS = 256 };
+
+/* Everything one run holds; zero where it is not there yet. */
+typedef struct run {
+    const pipetrain_settings *settings;
+    pst_text *text;
+    pst_schedule *schedule;
+    pst_trainer *trainer;
+    pst_history *history;
+    train_log *log;
+    int32_t *inputs; /* [max(B, EVAL_WINDOWS)][T]                              */
+    int32_t *labels;
+    pst_step_report last; /* of the newest step                                */
+} run;
+
+/* The number of the signal that asked for an end, 0: none. */
+static volatile sig_atomic_t stop_signal;
+
+static void ask_to_stop(int number)
+{
+    stop_signal = number;
+}
+
+/* SIGTERM and SIGINT end the run after the present step; a second one kills. */
+static void catch_stop_signals(void)
+{
+    struct sigaction action = {.sa_handler = ask_to_stop,
+                               .sa_flags = SA_RESTART | SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static void log_line(void *user, pst_log_level level, const char *text)
+{
+    (void)user;
+    if (level <= PST_LOG_WARNING)
+        say_warning("%s", text);
+}
+
+static const pst_env environment = {.log = log_line};
+
+static pst_status open_run(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    pst_status status;
+    if ((status = pst_text_open(&environment, s->data, s->val_fraction,
+                                s->model.context, s->model.vocabulary, &r->text, err)) ||
+        (status = pipetrain_schedule(s, &r->schedule, err)))
+        return status;
+    pst_trainer_options options = {
+        .model = s->model,
+        .optimizer = s->optimizer,
+        .batch = s->batch,
+        .eval_microbatch = (1024 + s->model.context - 1) / s->model.context,
+        .schedule = r->schedule,
+        .seed = s->seed,
+        .pipeline = {.bind = s->bind_none ? PST_BIND_NONE : PST_BIND_AUTO,
+                     .topology_synthetic = s->topology,
+                     .watchdog_seconds = s->watchdog_seconds}};
+    if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)) ||
+        (status = history_create(r->schedule, &r->history, err)))
+        return status;
+    size_t windows = (size_t)(s->batch > EVAL_WINDOWS ? s->batch : EVAL_WINDOWS);
+    size_t tokens = windows * (size_t)s->model.context;
+    r->inputs = calloc(tokens, sizeof *r->inputs);
+    r->labels = calloc(tokens, sizeof *r->labels);
+    if (r->inputs == NULL || r->labels == NULL)
+        return pst_error_no_memory(err, "the batch", tokens * sizeof *r->inputs);
+    if (s->init != NULL &&
+        (status = pst_trainer_load_weights(r->trainer, s->init, err)))
+        return status;
+    if (s->resume && (status = pst_trainer_resume(r->trainer, s->checkpoint, err)))
+        return status;
+    if (s->log != NULL)
+        return train_log_open(s->log, s->resume, &r->log, err);
+    return PST_OK;
+}
+
+static void close_run(run *r)
+{
+    train_log_close(r->log);
+    history_destroy(r->history);
+    pst_trainer_destroy(r->trainer);
+    pst_schedule_destroy(r->schedule);
+    pst_text_close(r->text);
+    free(r->inputs);
+    free(r->labels);
+}
+
+static void print_binding(const run *r)
+{
+    const pst_pipeline *pipeline = pst_trainer_pipeline(r->trainer);
+    for (int rank = 0; rank < pst_schedule_ranks(r->schedule); rank++) {
+        pst_worker_info info;
+        pst_pipeline_worker(pipeline, rank, &info);
+        printf("rank %d: thread %d, %s %s, NUMA node %d, %.1f MiB\n", rank,
+               info.thread_id, info.bound ? "bound to CPU" : "not bound, may use CPU",
+               info.cpus, info.numa_node, (double)info.memory_bytes / 1048576.0);
+    }
+}
+
+static void print_setting(const run *r)
+{
+    const pipetrain_settings *s = r->settings;
+    if (s->quiet)
+        return;
+    size_t tensors, parameters = 0;
+    const pst_tensor *weights = pst_trainer_weights(r->trainer, &tensors);
+    for (size_t i = 0; i < tensors; i++)
+        parameters += weights[i].count;
+    printf("data      %s: %zu bytes to train on, %zu held out\n", s->data,
+           pst_text_train_bytes(r->text), pst_text_val_bytes(r->text));
+    printf("model     gpt: %d layers, %d heads, width %d, context %d, vocabulary %d: "
+           "%zu parameters\n",
+           s->model.layers, s->model.heads, s->model.width, s->model.context,
+           s->model.vocabulary, parameters);
+    printf("pipeline  %s: %d stages on %d ranks, %d sequences in %d microbatches, "
+           "%d CPU%s\n",
+           pst_schedule_name(r->schedule), pst_schedule_stages(r->schedule),
+           pst_schedule_ranks(r->schedule), s->batch,
+           pst_schedule_microbatches(r->schedule), pst_cpu_budget(),
+           pst_cpu_budget() == 1 ? "" : "s");
+    fflush(stdout);
+}
+
+/* Mean loss over the whole held-out part; *known = 0 where there is none of it. */
+static pst_status validate(run *r, double *loss, int *known, pst_error *err)
+{
+    size_t context = (size_t)r->settings->model.context;
+    double sum = 0;
+    int64_t tokens = 0;
+    for (size_t window = 0; stop_signal == 0;) {
+        size_t filled = 0;
+        while (filled < EVAL_WINDOWS &&
+               pst_text_window(r->text, window, r->inputs + filled * context,
+                               r->labels + filled * context) > 0) {
+            filled++;
+            window++;
+        }
+        if (filled == 0)
+            break;
+        double part;
+        int64_t part_tokens;
+        pst_status status = pst_trainer_evaluate(r->trainer, filled, r->inputs,
+                                                 r->labels, &part, &part_tokens, err);
+        if (status != PST_OK)
+            return status;
+        sum += part;
+        tokens += part_tokens;
+    }
+    *known = tokens > 0 && stop_signal == 0;
+    *loss = tokens > 0 ? sum / (double)tokens : 0;
+    return PST_OK;
+}
+
+static pst_status report_validation(run *r, double *loss, int *known, pst_error *err)
+{
+    pst_status status = validate(r, loss, known, err);
+    if (status == PST_OK && *known) {
+        printf("validation loss %.4f after %" PRId64 " steps\n", *loss,
+               pst_trainer_steps(r->trainer));
+        fflush(stdout);
+    }
+    return status;
+}
+
+static pst_status one_step(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    pst_text_sample(r->text, s->seed, pst_trainer_steps(r->trainer), s->batch, r->inputs,
+                    r->labels);
+    pst_status status =
+        pst_trainer_step(r->trainer, r->inputs, r->labels, &r->last, err);
+    if (status != PST_OK)
+        return status;
+    history_add(r->history, pst_trainer_pipeline(r->trainer));
+    if (r->log != NULL && (status = train_log_step(r->log, &r->last, err)))
+        return status;
+    if (s->checkpoint_every > 0 && r->last.step % s->checkpoint_every == 0)
+        return pst_trainer_save(r->trainer, s->checkpoint, err);
+    return PST_OK;
+}
+
+static pst_status train(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    int64_t end = s->stop_at > 0 && s->stop_at < s->steps ? s->stop_at : s->steps;
+    int64_t first = pst_trainer_steps(r->trainer);
+    if (first >= end)
+        return PST_OK;
+    pst_status status = PST_OK;
+    progress progress;
+    progress_start(&progress, s->quiet, first, end);
+    while (status == PST_OK && stop_signal == 0 && pst_trainer_steps(r->trainer) < end) {
+        status = one_step(r, err);
+        if (status == PST_OK)
+            progress_step(&progress, &r->last);
+    }
+    progress_end(&progress);
+    if (status != PST_OK || s->checkpoint == NULL)
+        return status;
+    int64_t done = pst_trainer_steps(r->trainer);
+    if (s->checkpoint_every > 0 && done % s->checkpoint_every == 0)
+        return PST_OK; /* saved by the step itself */
+    return pst_trainer_save(r->trainer, s->checkpoint, err);
+}
+
+static pst_status print_sample(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    size_t prompt = strlen(s->prompt), count = (size_t)s->generate;
+    int32_t *tokens = calloc(prompt + count, sizeof *tokens);
+    if (tokens == NULL)
+        return pst_error_no_memory(err, "the sample", (prompt + count) * sizeof *tokens);
+    for (size_t i = 0; i < prompt; i++)
+        tokens[i] = (unsigned char)s->prompt[i];
+    pst_status status = pst_trainer_generate(r->trainer, tokens, prompt, count,
+                                             s->temperature, s->seed, err);
+    if (status == PST_OK) {
+        printf("\n--- sample ---\n");
+        for (size_t i = 0; i < prompt + count; i++)
+            putchar(tokens[i]);
+        printf("\n--- end of sample ---\n");
+    }
+    free(tokens);
+    return status;
+}
+
+static pst_status show_results(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    pst_status status;
+    double loss;
+    int known;
+    if ((status = report_validation(r, &loss, &known, err)))
+        return status;
+    if (r->log != NULL && known && (status = train_log_val(r->log, &r->last, loss, err)))
+        return status;
+    if (s->digest) {
+        char hex[65];
+        printf("digest sha256:%s\n", pst_trainer_digest(r->trainer, hex));
+    }
+    if (s->generate > 0 && (status = print_sample(r, err)))
+        return status;
+    if (history_count(r->history) > 0 &&
+        (status = train_picture(s, r->schedule, r->history,
+                                pst_trainer_pipeline(r->trainer), err)))
+        return status;
+    return PST_OK;
+}
+
+/* After a signal: what has been kept, and how to go on. Returns the exit status. */
+static int report_stop(const run *r)
+{
+    const pipetrain_settings *s = r->settings;
+    int64_t done = pst_trainer_steps(r->trainer);
+    if (s->checkpoint == NULL) {
+        say_error("stopped by signal %d after step %" PRId64
+                  "; nothing was saved, since there is no --checkpoint DIR",
+                  (int)stop_signal, done);
+        return 1;
+    }
+    printf("stopped by signal %d after step %" PRId64
+           "; the checkpoint is in %s, go on with --resume\n",
+           (int)stop_signal, done, s->checkpoint);
+    return 0;
+}
+
+int pipetrain_train(const pipetrain_settings *settings)
+{
+    run r = {.settings = settings};
+    pst_error err = PST_ERROR_INIT;
+    int exit_status = 0, known;
+    double loss;
+    catch_stop_signals();
+    if (open_run(&r, &err) != PST_OK)
+        goto failed;
+    print_setting(&r);
+    if (settings->report_binding)
+        print_binding(&r);
+    if (report_validation(&r, &loss, &known, &err) != PST_OK || train(&r, &err) != PST_OK)
+        goto failed;
+    if (stop_signal != 0)
+        exit_status = report_stop(&r);
+    else if (show_results(&r, &err) != PST_OK)
+        goto failed;
+    close_run(&r);
+    return say_finish(exit_status);
+failed:
+    fflush(stdout);
+    say_failure(&err);
+    close_run(&r);
+    return 1;
+}

@@ -57,6 +57,32 @@ static pst_status open_temporary(pst_file_writer *writer, unsigned mode, pst_err
     return system_error(err, writer->target);
 }
 
+/* /dev/stdout and the like may lead to a regular file, which is then not ours to replace. */
+static int is_device(const char *path)
+{
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+}
+
+static pst_status open_directly(pst_file_writer *writer, pst_error *err)
+{
+    writer->file = strcmp(writer->target, "/dev/stdout") == 0
+                       ? pst__os_open_stdout()
+                       : pst__os_open_write(writer->target);
+    return writer->file < 0 ? system_error(err, writer->target) : PST_OK;
+}
+
+/* What is written: where the path is a link, the file that it leads to, so that the link
+ * stays. */
+static pst_status set_target(pst_file_writer *writer, const char *path, pst_error *err)
+{
+    char *real = is_device(path) ? NULL : pst__os_real_path(path);
+    writer->target = pst_copy_text(writer->env, real != NULL ? real : path);
+    pst__os_free(real);
+    return writer->target != NULL
+               ? PST_OK
+               : pst_error_no_memory(err, "a file name", strlen(path) + 1);
+}
+
 pst_status pst_file_create(const pst_env *env, const char *path, pst_file_writer **out,
                            pst_error *err)
 {
@@ -69,23 +95,16 @@ pst_status pst_file_create(const pst_env *env, const char *path, pst_file_writer
         writer->env = &writer->env_copy;
     }
     writer->file = -1;
-    writer->target = pst_copy_text(env, path);
-    if (writer->target == NULL) {
-        status = pst_error_no_memory(err, "a file name", strlen(path) + 1);
+    if ((status = set_target(writer, path, err)))
         goto failed;
-    }
     unsigned mode = 0666;
-    int kind = pst__os_kind(path, &mode);
-    if (kind == 2) {
+    int kind = pst__os_kind(writer->target, &mode);
+    if (kind == 2)
         status = pst_error_set(err, PST_EIO, "%s: is a folder; name a file", path);
-        goto failed;
-    }
-    if (kind == 3) {
-        writer->file = pst__os_open_write(path);
-        status = writer->file < 0 ? system_error(err, path) : PST_OK;
-    } else {
+    else if (kind == 3 || is_device(path))
+        status = open_directly(writer, err);
+    else
         status = open_temporary(writer, mode, err);
-    }
     if (status != PST_OK)
         goto failed;
     *out = writer;

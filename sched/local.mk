@@ -11,7 +11,8 @@ pkginclude_HEADERS += \
 	%D%/check.h \
 	%D%/lower.h \
 	%D%/simulate.h \
-	%D%/schedule_csv.h
+	%D%/schedule_csv.h \
+	%D%/report_json.h
 
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
@@ -29,6 +30,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/lower.c \
 	%D%/simulate.c \
 	%D%/schedule_csv.c \
+	%D%/report_json.c \
 	%D%/deadlock.c \
 	%D%/deadlock.h \
 	%D%/generator.h \

@@ -34,6 +34,11 @@ int pst__os_open_write(const char *path)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
+int pst__os_open_stdout(void)
+{
+    return dup(STDOUT_FILENO);
+}
+
 int pst__os_open_folder(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -77,6 +82,11 @@ int pst__os_kind(const char *path, unsigned *mode)
     if (mode != NULL)
         *mode = (unsigned)about.st_mode & 0777u;
     return S_ISREG(about.st_mode) ? 1 : S_ISDIR(about.st_mode) ? 2 : 3;
+}
+
+char *pst__os_real_path(const char *path)
+{
+    return realpath(path, NULL);
 }
 
 long pst__os_process_id(void)

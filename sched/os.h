@@ -19,6 +19,8 @@ int pst__os_create(const char *path, unsigned mode);
 /* An existing file, to read or to write into. */
 int pst__os_open_read(const char *path);
 int pst__os_open_write(const char *path);
+/* Standard output once more, at the place where it is. */
+int pst__os_open_stdout(void);
 int pst__os_open_folder(const char *path);
 /* Bytes moved, or -1. Interrupted calls are not repeated here. */
 long pst__os_write(int file, const void *data, size_t bytes);
@@ -31,6 +33,9 @@ int pst__os_unlink(const char *path);
 /* What stands at a path: 0 nothing, 1 a regular file, 2 a folder, 3 anything else.
  * Links are followed. *mode (may be NULL) gets a regular file's permissions. */
 int pst__os_kind(const char *path, unsigned *mode);
+
+/* The path without links, malloc's memory (pst__os_free); NULL: nothing is there. */
+char *pst__os_real_path(const char *path);
 
 /* A number that no other live process has. */
 long pst__os_process_id(void);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report_json.c - reports as JSON. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include <penstock/report_json.h>
+
+static json_t *whole_numbers(const int *values, int count)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(array, json_integer(values[i]));
+    return array;
+}
+
+static json_t *real_numbers(const double *values, int count)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(array, json_real(values[i]));
+    return array;
+}
+
+/* The text of `root`, which is given up, in the caller's kind of memory. */
+static pst_status finish(const pst_env *env, json_t *root, char **text, pst_error *err)
+{
+    char *dumped = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12))
+                                : NULL;
+    json_decref(root);
+    char *copy = dumped != NULL ? pst_copy_text(env, dumped) : NULL;
+    free(dumped);
+    if (copy == NULL)
+        return pst_error_no_memory(err, "a report", 0);
+    *text = copy;
+    return PST_OK;
+}
+
+pst_status pst_report_simulation(const pst_env *env, const char *schedule,
+                                 const pst_simulation *s, const pst_closed_form *form,
+                                 char **text, pst_error *err)
+{
+    json_t *root = json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o, s:i}",
+        "schedule", schedule, "ranks", s->ranks, "stages", s->stages, "microbatches",
+        s->microbatches, "iterations", s->iterations, "makespan", s->makespan,
+        "longest_rank", s->longest_rank, "ideal", s->ideal, "bubble", "of_makespan",
+        s->bubble.of_makespan, "of_ideal", s->bubble.of_ideal, "longest_rank",
+        s->bubble.longest_rank, "busy", real_numbers(s->busy, s->ranks),
+        "peak_activations", whole_numbers(s->peak_activations, s->ranks),
+        "max_queue_depth", s->max_queue_depth);
+    if (form != NULL)
+        json_object_set_new(root, "closed_form",
+                            json_pack("{s:f, s:i, s:i, s:s}", "makespan", form->makespan,
+                                      "peak_first_rank", form->peak_first_rank,
+                                      "peak_last_rank", form->peak_last_rank, "formula",
+                                      form->formula));
+    return finish(env, root, text, err);
+}
+
+pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
+                            const pst_error *found, const pst_error *rendezvous,
+                            char **text, pst_error *err)
+{
+    json_t *root;
+    if (found->status != PST_OK)
+        root = json_pack("{s:b, s:s, s:s, s:i, s:s}", "valid", 0, "status",
+                         pst_status_text(found->status), "file", found->file, "line",
+                         found->line, "message", found->text);
+    else
+        root = json_pack("{s:b, s:i, s:i, s:i, s:I, s:s?}", "valid", 1, "ranks",
+                         pst_schedule_ranks(schedule), "stages",
+                         pst_schedule_stages(schedule), "microbatches",
+                         pst_schedule_microbatches(schedule), "actions",
+                         (json_int_t)pst_schedule_action_count(schedule), "rendezvous",
+                         rendezvous->status != PST_OK ? rendezvous->text : NULL);
+    return finish(env, root, text, err);
+}

@@ -16,7 +16,26 @@ pkginclude_HEADERS += \
 
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
+	%D%/check.c \
+	%D%/deadlock.c \
+	%D%/env.c \
 	%D%/error.c \
+	%D%/file.c \
+	%D%/gen_gpipe.c \
+	%D%/gen_one_f_one_b.c \
+	%D%/lower.c \
+	%D%/ops.c \
+	%D%/os.c \
+	%D%/registry.c \
+	%D%/report_json.c \
+	%D%/schedule.c \
+	%D%/schedule_csv.c \
+	%D%/simulate.c \
+	%D%/version.c \
+	%D%/deadlock.h \
+	%D%/generator.h \
+	%D%/lower_in_time.h \
+	%D%/os.h
 	%D%/env.c \
 	%D%/file.c \
 	%D%/os.c \

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arena.h - memory of one rank, near its worker, carved up before it is allocated.
+ *
+ * Two for each rank. The resident one is made with the pipeline and keeps its contents:
+ *
+ *     | weights | gradients | optimizer | weights | gradients | optimizer | ...
+ *       stage s                           the rank's next stage
+ *
+ * The working one holds what one run needs, is as large as the largest loaded program
+ * needs, and may be replaced between runs:
+ *
+ *     | scratch | slot 0 | slot 1 | slot 2 | ...           (footprint.h numbers slots)
+ *
+ * Everything starts at a multiple of 64 bytes. First reserve, which only counts; then
+ * allocate once; then ask for addresses by offset.
+ */
+#ifndef PENSTOCK_STAGES_ARENA_H
+#define PENSTOCK_STAGES_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <penstock/env.h>
+
+#include "stages/topology.h"
+
+enum { PST__ALIGNMENT = 64 };
+
+typedef struct pst_arena {
+    char *base;
+    size_t bytes;
+    bool from_env; /* else from the topology                                   */
+} pst_arena;
+
+/* Add `bytes`, rounded up to a multiple of 64, to *total; its offset goes to *offset.
+ * False: that overflows. */
+bool pst__arena_reserve(size_t *total, size_t bytes, size_t *offset);
+
+/*
+ * `bytes` of zeroed memory for `rank`: the env's where it brings an allocator, else on
+ * the NUMA node of the rank's place. topology NULL: anywhere. False: no memory; the
+ * arena is then empty. bytes may be 0.
+ */
+bool pst__arena_init(pst_arena *arena, const pst_env *env, const pst_topology *topology,
+                     int rank, size_t bytes);
+void pst__arena_fini(pst_arena *arena, const pst_env *env,
+                     const pst_topology *topology);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.h - what a pipeline's caller and its workers share.
+ *
+ * A run goes in phases. In each the caller writes `run`, adds 1 to `start` and sleeps
+ * on `finished`; every worker does its part and adds 1 to `finished`:
+ *
+ *     ACTIONS   the list, on all ranks
+ *               (the caller sums ties)
+ *     REDUCE    each stage's `reduce`
+ *               (the caller asks `combine`)
+ *     STEP      each stage's `step`
+ *
+ * A fault sets `ended`, which every waiting worker looks at (doorbell.h), and they all
+ * finish the phase at once. Whatever is not atomic belongs to the caller between
+ * phases, and within one to the worker of the rank it is for.
+ */
+#ifndef PENSTOCK_STAGES_ENGINE_H
+#define PENSTOCK_STAGES_ENGINE_H
+
+#include <stdbool.h>
+
+#include <penstock/pipeline.h>
+
+#include "stages/arena.h"
+#include "stages/channel.h"
+#include "stages/doorbell.h"
+#include "stages/footprint.h"
+#include "stages/thread.h"
+#include "stages/topology.h"
+
+typedef enum pst_phase {
+    PST__PHASE_ACTIONS,
+    PST__PHASE_REDUCE,
+    PST__PHASE_STEP,
+    PST__PHASE_QUIT
+} pst_phase;
+
+/* Why a run ends before its end. */
+enum { PST__GOES_ON, PST__FAILED, PST__CANCELLED, PST__TIMED_OUT };
+
+/* What a worker is doing, for the dump. */
+enum { PST__IDLE, PST__WAITS, PST__RUNS, PST__REDUCES, PST__STEPS };
+
+/* One loaded schedule. */
+typedef struct pst_program {
+    pst_footprint *footprint;
+    pst_channel **channels; /* [link_count] the footprint's links, as channels */
+} pst_program;
+
+/* A stage with its memory on its rank. */
+typedef struct pst_placed_stage {
+    pst_stage stage;
+    int rank;
+    void *weights;
+    float *gradients;
+    void *optimizer;
+} pst_placed_stage;
+
+/* How much of a buffer is in use, told by the stage that filled it. */
+typedef struct pst_lengths {
+    size_t input;
+    size_t output_grad;
+} pst_lengths;
+
+typedef struct pst_worker {
+    _Alignas(PST__CACHE_LINE) pst_doorbell doorbell;
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 position; /* steps of the phase done */
+    pst_atomic_u32 state;                              /* PST__IDLE and so on   */
+    _Alignas(PST__CACHE_LINE) pst_pipeline *pipeline;
+    int rank;
+    bool started;
+    pst_thread thread;
+    pst_arena resident;
+    pst_arena working;
+    pst_trace_event *events; /* [event_room]                                   */
+    size_t event_count;
+    size_t event_room;
+    pst_error error;
+    pst_worker_info info;
+    uint64_t delay_state;
+} pst_worker;
+
+/* What one phase is about; constant while it lasts. */
+typedef struct pst_run {
+    pst_phase phase;
+    const pst_program *program;
+    uint32_t microbatches; /* those from here on are passed over               */
+    int64_t iteration;
+} pst_run;
+
+struct pst_pipeline {
+    pst_env env;
+    pst_topology *topology; /* NULL where workers are not bound                */
+    int ranks;
+    int stage_count;
+    pst_placed_stage *stages;
+    int *rank_of_stage;
+    pst_tie *ties;
+    pst_pipeline_options options; /* strings and arrays in it are not used     */
+    uint64_t spin_ns;             /* how long a worker looks before it sleeps  */
+    pst_program *programs;
+    int program_count;
+    pst_channel **channels;
+    size_t channel_count;
+    pst_lengths *lengths; /* [stages][microbatches] of the present program     */
+    size_t length_room;
+    bool dirty;  /* a run was ended early: channels may hold messages          */
+    bool broken; /* a worker is in a callback that has not returned            */
+    pst_run run;
+    pst_worker *workers; /* [ranks]                                            */
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 start;
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 finished;
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 ended; /* PST__GOES_ON and so on   */
+    pst_atomic_u32 failed; /* 1 + the rank whose error counts                  */
+};
+
+/* End the present run for reason `why` unless it has ended; wakes every worker.
+ * Async-signal-safe. */
+void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why);
+
+#endif

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* footprint.c - one walk over the lists, in an order in which they could run. */
+#include "stages/footprint.h"
+
+#include <string.h>
+
+#include "stages/links.h"
+#include "stages/slots.h"
+
+/* In place of a message in flight: not yet made, or made on the same rank. */
+enum { NOT_YET = -1, LOCAL = -2 };
+
+/* The buffers of one stage and microbatch, while they live. */
+typedef struct held {
+    uint32_t input;
+    uint32_t output_grad;
+    uint32_t saved_for_input;
+    uint32_t saved_for_weight;
+    uint32_t kept;
+    uint32_t waiting;
+    int64_t activation; /* the message that brings `input`, or NOT_YET, LOCAL  */
+    int64_t gradient;   /* the message that brings `output_grad`               */
+} held;
+
+typedef struct walk {
+    const pst_stage *stages;
+    const int *rank_of_stage;
+    pst_footprint *footprint;
+    size_t *cursor;  /* [ranks] actions walked                                 */
+    int *queue;      /* [ranks] ranks that may be able to go on                */
+    bool *queued;    /* [ranks]                                                */
+    int queue_head;
+    int queue_count;
+    pst_slots *slots;     /* [ranks]                                           */
+    uint32_t *next_merge; /* [stages] microbatch whose gradient is due         */
+    size_t *merge_room;   /* [ranks]                                           */
+    held *held;           /* [stages][microbatches]                            */
+    pst_links *links;
+} walk;
+
+static held *held_of(const walk *w, int stage, uint32_t microbatch)
+{
+    return &w->held[(size_t)stage * (size_t)w->footprint->microbatches + microbatch];
+}
+
+static bool is_backward(int op)
+{
+    return op == PST_OP_BACKWARD || op == PST_OP_BACKWARD_INPUT ||
+           op == PST_OP_BACKWARD_WEIGHT;
+}
+
+static void enqueue(walk *w, int rank)
+{
+    const int ranks = w->footprint->ranks;
+    if (w->queued[rank] || w->cursor[rank] == w->footprint->rank[rank].step_count)
+        return;
+    w->queued[rank] = true;
+    w->queue[(w->queue_head + w->queue_count++) % ranks] = rank;
+}
+
+/* A slot of `owner` for the next action of `rank`. */
+static bool take(walk *w, int rank, int owner, size_t bytes, uint32_t *slot)
+{
+    return pst__slots_take(&w->slots[owner], bytes,
+                           pst__links_ended(w->links, rank, owner), slot);
+}
+
+/* The action ends that last uses a slot of its own rank. */
+static void release(walk *w, int rank, uint32_t *slot)
+{
+    pst__slots_release(&w->slots[rank], *slot, (uint32_t)w->cursor[rank] + 1);
+    *slot = PST__NONE;
+}
+
+static bool receive(walk *w, pst_step *step, int64_t *message)
+{
+    bool ok = true;
+    if (*message >= 0)
+        step->receive = pst__links_receive(w->links, (uint32_t)*message, &ok);
+    *message = LOCAL;
+    return ok;
+}
+
+/* The product of the action that just ended on `rank` leaves for `stage`. */
+static bool send(walk *w, int rank, pst_step *step, int stage, int64_t *message)
+{
+    const int receiver = w->rank_of_stage[stage];
+    if (receiver == rank) {
+        *message = LOCAL;
+        return true;
+    }
+    uint32_t number;
+    if (!pst__links_send(w->links, rank, receiver, &step->send, &number))
+        return false;
+    *message = number;
+    enqueue(w, receiver);
+    return true;
+}
+
+static bool begin_forward(walk *w, int rank, pst_step *step, held *h)
+{
+    const int stage = step->action.stage;
+    const pst_stage *s = &w->stages[stage];
+    if (stage + 1 < w->footprint->stages) {
+        const int owner = w->rank_of_stage[stage + 1];
+        if (!take(w, rank, owner, s->output_bytes, &step->output))
+            return false;
+        held_of(w, stage + 1, step->action.microbatch)->input = step->output;
+    }
+    step->input = h->input;
+    if (!w->footprint->training)
+        return true;
+    if (!take(w, rank, rank, s->saved_for_input_bytes, &h->saved_for_input) ||
+        !take(w, rank, rank, s->saved_for_weight_bytes, &h->saved_for_weight))
+        return false;
+    step->saved_for_input = h->saved_for_input;
+    step->saved_for_weight = h->saved_for_weight;
+    return true;
+}
+
+static bool begin_backward_input(walk *w, int rank, pst_step *step, held *h)
+{
+    const int stage = step->action.stage;
+    const pst_stage *s = &w->stages[stage];
+    if (stage > 0) {
+        const int owner = w->rank_of_stage[stage - 1];
+        if (!take(w, rank, owner, s->input_bytes, &step->input_grad))
+            return false;
+        held_of(w, stage - 1, step->action.microbatch)->output_grad = step->input_grad;
+    }
+    if (!take(w, rank, rank, s->kept_bytes, &h->kept))
+        return false;
+    step->input = h->input;
+    step->output_grad = h->output_grad;
+    step->saved_for_input = h->saved_for_input;
+    step->saved_for_weight = h->saved_for_weight;
+    step->kept = h->kept;
+    return true;
+}
+
+static bool add_merge(walk *w, int rank, pst_step *step, uint32_t slot)
+{
+    pst_rank_footprint *row = &w->footprint->rank[rank];
+    if (row->merge_count == w->merge_room[rank]) {
+        const size_t room = row->merge_count;
+        const size_t more = room ? 2 * room : 8;
+        void *grown = room ? pst_grow(&w->footprint->env, row->merges,
+                                      room * sizeof *row->merges,
+                                      more * sizeof *row->merges)
+                           : pst_allocate_array(&w->footprint->env, more,
+                                                sizeof *row->merges);
+        if (!grown)
+            return false;
+        row->merges = grown;
+        w->merge_room[rank] = more;
+    }
+    row->merges[row->merge_count++] = slot;
+    step->merge_count++;
+    return true;
+}
+
+/* Gradients are summed in ascending order of microbatches: see stage.h. */
+static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
+{
+    const int stage = step->action.stage;
+    const pst_stage *s = &w->stages[stage];
+    step->input = h->input;
+    step->output_grad = h->output_grad;
+    step->saved_for_weight = h->saved_for_weight;
+    step->kept = h->kept;
+    if (!s->backward_weight || s->gradient_count == 0)
+        return true;
+    uint32_t *due = &w->next_merge[stage];
+    if (step->action.microbatch != *due) {
+        if (!take(w, rank, rank, s->gradient_count * sizeof(float), &h->waiting))
+            return false;
+        step->waiting = h->waiting;
+        return true;
+    }
+    step->merge_first = (uint32_t)w->footprint->rank[rank].merge_count;
+    const uint32_t microbatches = (uint32_t)w->footprint->microbatches;
+    for (++*due; *due < microbatches; ++*due) {
+        held *early = held_of(w, stage, *due);
+        if (early->waiting == PST__NONE)
+            return true;
+        if (!add_merge(w, rank, step, early->waiting))
+            return false;
+        release(w, rank, &early->waiting);
+    }
+    return true;
+}
+
+static void end_forward(walk *w, int rank, const pst_stage *s, held *h)
+{
+    if (!w->footprint->training || s->input_held == PST_HELD_TO_FORWARD)
+        release(w, rank, &h->input);
+}
+
+static void end_backward_input(walk *w, int rank, const pst_stage *s, held *h)
+{
+    release(w, rank, &h->saved_for_input);
+    if (s->input_held != PST_HELD_TO_BACKWARD_WEIGHT)
+        release(w, rank, &h->input);
+    if (s->output_grad_held != PST_HELD_TO_BACKWARD_WEIGHT)
+        release(w, rank, &h->output_grad);
+}
+
+static void end_backward_weight(walk *w, int rank, held *h)
+{
+    release(w, rank, &h->saved_for_weight);
+    release(w, rank, &h->kept);
+    release(w, rank, &h->input);
+    release(w, rank, &h->output_grad);
+}
+
+/* Has what the action needs been made? */
+static bool is_ready(const walk *w, const pst_action *action)
+{
+    const held *h = held_of(w, action->stage, action->microbatch);
+    if (action->op == PST_OP_FORWARD)
+        return action->stage == 0 || h->activation != NOT_YET;
+    if (action->op == PST_OP_BACKWARD_WEIGHT)
+        return true;
+    return action->stage + 1 == w->footprint->stages || h->gradient != NOT_YET;
+}
+
+/* False: no memory. */
+static bool walk_action(walk *w, int rank, pst_step *step)
+{
+    const int stage = step->action.stage;
+    const uint32_t microbatch = step->action.microbatch;
+    const pst_stage *s = &w->stages[stage];
+    held *h = held_of(w, stage, microbatch);
+    bool ok = true;
+    switch ((pst_op)step->action.op) {
+    case PST_OP_FORWARD:
+        ok = receive(w, step, &h->activation) && begin_forward(w, rank, step, h);
+        end_forward(w, rank, s, h);
+        break;
+    case PST_OP_BACKWARD:
+        ok = receive(w, step, &h->gradient) && begin_backward_input(w, rank, step, h) &&
+             begin_backward_weight(w, rank, step, h);
+        end_backward_input(w, rank, s, h);
+        end_backward_weight(w, rank, h);
+        break;
+    case PST_OP_BACKWARD_INPUT:
+        ok = receive(w, step, &h->gradient) && begin_backward_input(w, rank, step, h);
+        end_backward_input(w, rank, s, h);
+        break;
+    case PST_OP_BACKWARD_WEIGHT:
+        ok = begin_backward_weight(w, rank, step, h);
+        end_backward_weight(w, rank, h);
+        break;
+    default:
+        break;
+    }
+    if (!ok)
+        return false;
+    pst__links_end_action(w->links, rank);
+    w->cursor[rank]++;
+    const pst_op_description *op = pst_op_describe(step->action.op);
+    if (op->makes_output && stage + 1 < w->footprint->stages)
+        return send(w, rank, step, stage + 1,
+                    &held_of(w, stage + 1, microbatch)->activation);
+    if (op->makes_input_grad && stage > 0)
+        return send(w, rank, step, stage - 1,
+                    &held_of(w, stage - 1, microbatch)->gradient);
+    return true;
+}
+
+static pst_status walk_all(walk *w, pst_error *err)
+{
+    pst_footprint *f = w->footprint;
+    for (int rank = 0; rank < f->ranks; rank++)
+        enqueue(w, rank);
+    while (w->queue_count > 0) {
+        const int rank = w->queue[w->queue_head];
+        w->queue_head = (w->queue_head + 1) % f->ranks;
+        w->queue_count--;
+        w->queued[rank] = false;
+        const pst_rank_footprint *row = &f->rank[rank];
+        while (w->cursor[rank] < row->step_count &&
+               is_ready(w, &row->steps[w->cursor[rank]].action))
+            if (!walk_action(w, rank, &row->steps[w->cursor[rank]]))
+                return pst_error_no_memory(err, "the footprint of a schedule", 0);
+    }
+    for (int rank = 0; rank < f->ranks; rank++)
+        if (w->cursor[rank] < f->rank[rank].step_count) {
+            char text[32];
+            return pst_error_set(
+                err, PST_EDEADLOCK, "rank %d would wait for ever before %s", rank,
+                pst_action_text(f->rank[rank].steps[w->cursor[rank]].action, text,
+                                sizeof text));
+        }
+    return PST_OK;
+}
+
+/* The compute actions of each row, with nothing assigned yet. */
+static bool copy_rows(pst_footprint *f, const pst_schedule *schedule)
+{
+    for (int rank = 0; rank < f->ranks; rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        pst_rank_footprint *own = &f->rank[rank];
+        if (count >= PST__NONE)
+            return false;
+        own->steps = pst_allocate_array(&f->env, count, sizeof *own->steps);
+        if (!own->steps)
+            return false;
+        for (size_t i = 0; i < count; i++) {
+            if (!pst_op_describe(row[i].op)->computes)
+                continue;
+            pst_step *step = &own->steps[own->step_count++];
+            memset(step, 0xff, sizeof *step);
+            step->action = row[i];
+            step->merge_first = 0;
+            step->merge_count = 0;
+            f->training |= is_backward(row[i].op);
+        }
+    }
+    return true;
+}
+
+static bool prepare(walk *w, const pst_schedule *schedule)
+{
+    pst_footprint *f = w->footprint;
+    const size_t ranks = (size_t)f->ranks;
+    const size_t stages = (size_t)f->stages;
+    f->rank = pst_allocate_array(&f->env, ranks, sizeof *f->rank);
+    w->cursor = pst_allocate_array(&f->env, ranks, sizeof *w->cursor);
+    w->queue = pst_allocate_array(&f->env, ranks, sizeof *w->queue);
+    w->queued = pst_allocate_array(&f->env, ranks, sizeof *w->queued);
+    w->slots = pst_allocate_array(&f->env, ranks, sizeof *w->slots);
+    w->merge_room = pst_allocate_array(&f->env, ranks, sizeof *w->merge_room);
+    w->next_merge = pst_allocate_array(&f->env, stages, sizeof *w->next_merge);
+    if ((size_t)f->microbatches > SIZE_MAX / sizeof *w->held / stages)
+        return false;
+    const size_t pairs = stages * (size_t)f->microbatches;
+    w->held = pst_allocate_array(&f->env, pairs, sizeof *w->held);
+    w->links = pst__links_create(&f->env, f->ranks);
+    if (!f->rank || !w->cursor || !w->queue || !w->queued || !w->slots ||
+        !w->merge_room || !w->next_merge || !w->held || !w->links)
+        return false;
+    memset(w->held, 0xff, pairs * sizeof *w->held); /* PST__NONE and NOT_YET */
+    for (size_t stage = 0; stage < stages; stage++) {
+        size_t *scratch = &f->rank[w->rank_of_stage[stage]].scratch_bytes;
+        if (w->stages[stage].scratch_bytes > *scratch)
+            *scratch = w->stages[stage].scratch_bytes;
+    }
+    for (size_t rank = 0; rank < ranks; rank++)
+        if (!pst__slots_init(&w->slots[rank], &f->env, f->rank[rank].scratch_bytes))
+            return false;
+    return copy_rows(f, schedule);
+}
+
+/* Move what the walk found out into the footprint. */
+static bool conclude(walk *w)
+{
+    pst_footprint *f = w->footprint;
+    for (int rank = 0; rank < f->ranks; rank++) {
+        const pst_slots *slots = &w->slots[rank];
+        pst_rank_footprint *row = &f->rank[rank];
+        row->bytes = slots->bytes;
+        row->slot_offset =
+            pst_allocate_array(&f->env, slots->count, sizeof *row->slot_offset);
+        if (!row->slot_offset)
+            return false;
+        row->slot_count = slots->count;
+        for (uint32_t i = 0; i < slots->count; i++)
+            row->slot_offset[i] = slots->slot[i].offset;
+    }
+    f->links = pst__links_take_all(w->links, &f->link_count);
+    return true;
+}
+
+static void finish(walk *w)
+{
+    const pst_env *env = &w->footprint->env;
+    for (int rank = 0; w->slots && rank < w->footprint->ranks; rank++)
+        pst__slots_fini(&w->slots[rank]);
+    pst__links_destroy(w->links);
+    pst_release(env, w->held);
+    pst_release(env, w->next_merge);
+    pst_release(env, w->merge_room);
+    pst_release(env, w->slots);
+    pst_release(env, w->queued);
+    pst_release(env, w->queue);
+    pst_release(env, w->cursor);
+}
+
+pst_status pst__footprint_create(const pst_env *env, const pst_schedule *schedule,
+                                 const pst_stage *stages, const int *rank_of_stage,
+                                 pst_footprint **out, pst_error *err)
+{
+    pst_footprint *f = pst_allocate(env, sizeof *f);
+    if (!f)
+        return pst_error_no_memory(err, "a footprint", sizeof *f);
+    if (env)
+        f->env = *env;
+    f->ranks = pst_schedule_ranks(schedule);
+    f->stages = pst_schedule_stages(schedule);
+    f->microbatches = pst_schedule_microbatches(schedule);
+    walk w = {.stages = stages, .rank_of_stage = rank_of_stage, .footprint = f};
+    pst_status status = prepare(&w, schedule) ? walk_all(&w, err) : PST_ENOMEM;
+    if (status == PST_OK && !conclude(&w))
+        status = PST_ENOMEM;
+    if (status == PST_ENOMEM)
+        pst_error_no_memory(err, "the footprint of a schedule", 0);
+    finish(&w);
+    if (status == PST_OK)
+        *out = f;
+    else
+        pst__footprint_destroy(f);
+    return status;
+}
+
+void pst__footprint_destroy(pst_footprint *f)
+{
+    if (!f)
+        return;
+    const pst_env env = f->env;
+    for (int rank = 0; f->rank && rank < f->ranks; rank++) {
+        pst_release(&env, f->rank[rank].steps);
+        pst_release(&env, f->rank[rank].merges);
+        pst_release(&env, f->rank[rank].slot_offset);
+    }
+    pst_release(&env, f->rank);
+    pst_release(&env, f->links);
+    pst_release(&env, f);
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# stages/ - the runtime; uses sched/.
+
+pkginclude_HEADERS += \
+	%D%/stage.h \
+	%D%/trace.h \
+	%D%/pipeline.h
+
+noinst_LTLIBRARIES += %D%/libstages.la
+%C%_libstages_la_SOURCES = \
+	%D%/arena.c \
+	%D%/budget.c \
+	%D%/channel.c \
+	%D%/dump.c \
+	%D%/footprint.c \
+	%D%/links.c \
+	%D%/pipeline.c \
+	%D%/program.c \
+	%D%/ring.c \
+	%D%/run.c \
+	%D%/slots.c \
+	%D%/thread.c \
+	%D%/topology.c \
+	%D%/worker.c \
+	%D%/arena.h \
+	%D%/atomic.h \
+	%D%/budget.h \
+	%D%/channel.h \
+	%D%/doorbell.h \
+	%D%/engine.h \
+	%D%/footprint.h \
+	%D%/links.h \
+	%D%/program.h \
+	%D%/ring.h \
+	%D%/run.h \
+	%D%/slots.h \
+	%D%/thread.h \
+	%D%/topology.h \
+	%D%/worker.h
+	%D%/topology.c \
+	%D%/budget.c \
+	%D%/arena.c \
+	%D%/ring.c \
+	%D%/channel.c \
+	%D%/footprint.c \
+	%D%/links.c \
+	%D%/slots.c \
+	%D%/arena.h \
+	%D%/atomic.h \
+	%D%/budget.h \
+	%D%/channel.h \
+	%D%/doorbell.h \
+	%D%/footprint.h \
+	%D%/links.h \
+	%D%/ring.h \
+	%D%/slots.h \
+	%D%/thread.h \
+	%D%/topology.h
+%C%_libstages_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)
+%C%_libstages_la_LIBADD = $(HWLOC_LIBS)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pipeline.c - making a pipeline, loading it, asking it, ending it. */
+#include <penstock/pipeline.h>
+
+#include <string.h>
+
+#include "stages/engine.h"
+#include "stages/program.h"
+#include "stages/run.h"
+#include "stages/worker.h"
+
+/* How long a worker that has a core to itself looks for a message before it sleeps:
+ * about what being woken costs. */
+enum { SPIN_NS = 50000 };
+
+static pst_status check_sizes(const pst_stage *stages, int count, int stage,
+                              pst_error *err)
+{
+    const pst_stage *s = &stages[stage];
+    if (!s->forward)
+        return pst_error_set(err, PST_EINVAL, "stage %d has no forward callback", stage);
+    if (stage == 0 && s->input_bytes != 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "stage 0 has %zu input bytes; it has no stage before it, so "
+                             "they must be 0",
+                             s->input_bytes);
+    if (stage == count - 1 && s->output_bytes != 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "stage %d has %zu output bytes; it is the last, so they must "
+                             "be 0",
+                             stage, s->output_bytes);
+    if (stage > 0 && stages[stage - 1].output_bytes != s->input_bytes)
+        return pst_error_set(err, PST_EINVAL,
+                             "stage %d makes %zu bytes and stage %d takes %zu; they must "
+                             "be the same",
+                             stage - 1, stages[stage - 1].output_bytes, stage,
+                             s->input_bytes);
+    return PST_OK;
+}
+
+static bool within(size_t offset, size_t count, size_t total)
+{
+    return offset <= total && count <= total - offset;
+}
+
+static pst_status check_ties(const pst_stage *stages, int count,
+                             const pst_pipeline_options *options, pst_error *err)
+{
+    for (int i = 0; i < options->tie_count; i++) {
+        const pst_tie *t = &options->ties[i];
+        if (t->first_stage < 0 || t->first_stage >= count || t->second_stage < 0 ||
+            t->second_stage >= count ||
+            !within(t->first_offset, t->count, stages[t->first_stage].gradient_count) ||
+            !within(t->second_offset, t->count, stages[t->second_stage].gradient_count))
+            return pst_error_set(err, PST_EINVAL,
+                                 "tie %d of stages %d and %d lies outside their gradients",
+                                 i, t->first_stage, t->second_stage);
+    }
+    return PST_OK;
+}
+
+static pst_status check_arguments(const pst_stage *stages, int count,
+                                  const int *rank_of_stage, int ranks,
+                                  const pst_pipeline_options *options, pst_error *err)
+{
+    if (count < 1 || count > 65535 || ranks < 1 || ranks > count)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d stages on %d ranks; there must be 1 to 65535 stages, and "
+                             "1 rank to one a stage",
+                             count, ranks);
+    for (int stage = 0; stage < count; stage++) {
+        const pst_status status = check_sizes(stages, count, stage, err);
+        if (status != PST_OK)
+            return status;
+        if (rank_of_stage[stage] < 0 || rank_of_stage[stage] >= ranks)
+            return pst_error_set(err, PST_EINVAL,
+                                 "stage %d stands on rank %d; ranks are 0 .. %d", stage,
+                                 rank_of_stage[stage], ranks - 1);
+    }
+    return options ? check_ties(stages, count, options, err) : PST_OK;
+}
+
+static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
+                                 const int *rank_of_stage,
+                                 const pst_pipeline_options *options, pst_error *err)
+{
+    const size_t count = (size_t)p->stage_count;
+    if (options)
+        p->options = *options;
+    if (p->options.watchdog_seconds == 0)
+        p->options.watchdog_seconds = 60;
+    const size_t ties = (size_t)p->options.tie_count;
+    p->stages = pst_allocate_array(&p->env, count, sizeof *p->stages);
+    p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);
+    p->ties = pst_allocate_array(&p->env, ties, sizeof *p->ties);
+    p->workers = pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->workers);
+    if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers)
+        return pst_error_no_memory(err, "a pipeline", 0);
+    for (size_t stage = 0; stage < count; stage++) {
+        p->stages[stage].stage = stages[stage];
+        p->stages[stage].rank = rank_of_stage[stage];
+        p->rank_of_stage[stage] = rank_of_stage[stage];
+    }
+    if (ties > 0)
+        memcpy(p->ties, p->options.ties, ties * sizeof *p->ties);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        pst_worker *w = &p->workers[rank];
+        w->pipeline = p;
+        w->rank = rank;
+        if (p->options.delay_seed != 0)
+            w->delay_state = p->options.delay_seed + (uint64_t)rank * 0x9e3779b97f4a7c15u;
+    }
+    return PST_OK;
+}
+
+/* Weights, gradients and optimizer of one stage in its rank's resident arena. base NULL:
+ * only count. False: that overflows. */
+static bool place_stage(pst_placed_stage *placed, char *base, size_t *total)
+{
+    const pst_stage *s = &placed->stage;
+    size_t weights, gradients, optimizer;
+    if (s->gradient_count > SIZE_MAX / sizeof(float) ||
+        !pst__arena_reserve(total, s->weight_bytes, &weights) ||
+        !pst__arena_reserve(total, s->gradient_count * sizeof(float), &gradients) ||
+        !pst__arena_reserve(total, s->optimizer_bytes, &optimizer))
+        return false;
+    if (!base)
+        return true;
+    placed->weights = s->weight_bytes ? base + weights : NULL;
+    placed->gradients = s->gradient_count ? (float *)(base + gradients) : NULL;
+    placed->optimizer = s->optimizer_bytes ? base + optimizer : NULL;
+    return true;
+}
+
+static pst_status place_rank(pst_pipeline *p, int rank, pst_error *err)
+{
+    pst_worker *w = &p->workers[rank];
+    size_t bytes = 0;
+    for (int stage = 0; stage < p->stage_count; stage++)
+        if (p->stages[stage].rank == rank && !place_stage(&p->stages[stage], NULL, &bytes))
+            return pst_error_no_memory(err, "the weights of a stage", 0);
+    if (!pst__arena_init(&w->resident, &p->env, p->topology, rank, bytes))
+        return pst_error_no_memory(err, "the weights of a rank", bytes);
+    size_t again = 0;
+    for (int stage = 0; stage < p->stage_count; stage++)
+        if (p->stages[stage].rank == rank)
+            place_stage(&p->stages[stage], w->resident.base, &again);
+    return PST_OK;
+}
+
+static pst_status start_workers(pst_pipeline *p, pst_error *err)
+{
+    for (int rank = 0; rank < p->ranks; rank++) {
+        const pst_status status = pst__worker_start(&p->workers[rank], err);
+        if (status != PST_OK)
+            return status;
+    }
+    pst__pipeline_wait_idle(p);
+    return PST_OK;
+}
+
+static pst_status build(pst_pipeline *p, const pst_stage *stages,
+                        const int *rank_of_stage, const pst_pipeline_options *options,
+                        pst_error *err)
+{
+    pst_status status = copy_arguments(p, stages, rank_of_stage, options, err);
+    if (status == PST_OK && p->options.bind == PST_BIND_AUTO)
+        status = pst__topology_create(&p->env, p->options.topology_synthetic,
+                                      p->options.topology_xml, p->ranks, &p->topology,
+                                      err);
+    for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
+        status = place_rank(p, rank, err);
+    /* A worker that spins takes the core of one that computes if they must share. */
+    if (p->ranks <= pst_cpu_budget())
+        p->spin_ns = SPIN_NS;
+    return status == PST_OK ? start_workers(p, err) : status;
+}
+
+pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
+                               int stage_count, const int *rank_of_stage, int ranks,
+                               const pst_pipeline_options *options, pst_pipeline **out,
+                               pst_error *err)
+{
+    pst_status status =
+        check_arguments(stages, stage_count, rank_of_stage, ranks, options, err);
+    if (status != PST_OK)
+        return status;
+    pst_pipeline *p = pst_allocate(env, sizeof *p);
+    if (!p)
+        return pst_error_no_memory(err, "a pipeline", sizeof *p);
+    if (env)
+        p->env = *env;
+    p->ranks = ranks;
+    p->stage_count = stage_count;
+    status = build(p, stages, rank_of_stage, options, err);
+    if (status == PST_OK)
+        *out = p;
+    else
+        pst_pipeline_destroy(p);
+    return status;
+}
+
+pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedule,
+                             int *program, pst_error *err)
+{
+    const int count = pipeline->program_count;
+    pst_program *grown =
+        count ? pst_grow(&pipeline->env, pipeline->programs,
+                         (size_t)count * sizeof *grown, (size_t)(count + 1) * sizeof *grown)
+              : pst_allocate(&pipeline->env, sizeof *grown);
+    if (!grown)
+        return pst_error_no_memory(err, "a schedule", sizeof *grown);
+    pipeline->programs = grown;
+    const pst_status status = pst__program_load(pipeline, schedule, &grown[count], err);
+    if (status != PST_OK)
+        return status;
+    *program = count;
+    pipeline->program_count++;
+    return PST_OK;
+}
+
+void *pst_pipeline_weights(pst_pipeline *pipeline, int stage)
+{
+    return pipeline->stages[stage].weights;
+}
+
+float *pst_pipeline_gradients(pst_pipeline *pipeline, int stage)
+{
+    return pipeline->stages[stage].gradients;
+}
+
+void *pst_pipeline_optimizer(pst_pipeline *pipeline, int stage)
+{
+    return pipeline->stages[stage].optimizer;
+}
+
+const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline, int rank,
+                                          size_t *count)
+{
+    *count = pipeline->workers[rank].event_count;
+    return pipeline->workers[rank].events;
+}
+
+void pst_pipeline_worker(const pst_pipeline *pipeline, int rank, pst_worker_info *info)
+{
+    const pst_worker *w = &pipeline->workers[rank];
+    *info = w->info;
+    info->memory_bytes = w->resident.bytes + w->working.bytes;
+}
+
+/* False: a worker is in a callback that may still return, and then needs its memory. */
+static bool stop_workers(pst_pipeline *p)
+{
+    bool all = true;
+    p->run.phase = PST__PHASE_QUIT;
+    /* release: pairs with the acquire in pst__wait_change(), which precedes reading run. */
+    atomic_fetch_add_explicit(&p->start, 1, memory_order_release);
+    pst__futex_wake(&p->start, true);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        pst_worker *w = &p->workers[rank];
+        if (!w->started)
+            continue;
+        if (p->broken) {
+            pst__thread_detach(&w->thread);
+            all = false;
+        } else {
+            pst__thread_join(&w->thread);
+        }
+    }
+    return all;
+}
+
+static void release_all(pst_pipeline *p)
+{
+    const pst_env env = p->env;
+    for (int rank = 0; p->workers && rank < p->ranks; rank++) {
+        pst__arena_fini(&p->workers[rank].resident, &env, p->topology);
+        pst__arena_fini(&p->workers[rank].working, &env, p->topology);
+        pst_release(&env, p->workers[rank].events);
+    }
+    for (int i = 0; i < p->program_count; i++)
+        pst__program_fini(&p->programs[i], &env);
+    for (size_t i = 0; i < p->channel_count; i++) {
+        pst__channel_fini(p->channels[i], &env);
+        pst_release(&env, p->channels[i]);
+    }
+    pst__topology_destroy(p->topology);
+    pst_release(&env, p->channels);
+    pst_release(&env, p->programs);
+    pst_release(&env, p->lengths);
+    pst_release(&env, p->workers);
+    pst_release(&env, p->ties);
+    pst_release(&env, p->rank_of_stage);
+    pst_release(&env, p->stages);
+    pst_release(&env, p);
+}
+
+void pst_pipeline_destroy(pst_pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    const bool mine = !pipeline->workers || stop_workers(pipeline);
+    if (mine)
+        release_all(pipeline);
+    else
+        pst_log(&pipeline->env, PST_LOG_ERROR,
+                "a stage's callback has not returned; its pipeline's memory stays");
+}

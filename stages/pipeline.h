@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pipeline.h - stages on pinned workers, run by action lists.
+ *
+ * A pipeline holds one worker thread for each rank, the stages' weights, and one
+ * or more loaded schedules. pst_pipeline_run() executes one iteration of one of
+ * them and returns when all ranks are done. Any valid list runs; each rank runs
+ * its actions in its row's order. Any number of pipelines may live in a process.
+ *
+ * Threads: calls on one pipeline come from one thread at a time, apart from
+ * pst_pipeline_cancel(). Workers have all signals blocked; the caller's signal
+ * mask and affinity stay as they are.
+ */
+#ifndef PENSTOCK_PIPELINE_H
+#define PENSTOCK_PIPELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <penstock/schedule.h>
+#include <penstock/stage.h>
+#include <penstock/trace.h>
+
+PST_BEGIN_DECLS
+
+typedef enum pst_bind {
+    PST_BIND_AUTO, /* each worker to a core, neighbours near each other        */
+    PST_BIND_NONE  /* leave workers to the system                              */
+} pst_bind;
+
+/*
+ * Two stages that hold a copy of the same parameter. After an iteration's last
+ * action both gradients become (first's + second's), in this order, so equal
+ * optimizers keep the copies equal. Stages may be the same or differ.
+ */
+typedef struct pst_tie {
+    int first_stage;
+    size_t first_offset; /* floats into its gradients                          */
+    int second_stage;
+    size_t second_offset;
+    size_t count;        /* floats                                             */
+} pst_tie;
+
+/* Zeroed means the defaults. The struct and its arrays are copied. */
+typedef struct pst_pipeline_options {
+    pst_bind bind;
+    const char *topology_synthetic; /* hwloc's synthetic form; NULL: this machine */
+    const char *topology_xml;       /* hwloc XML file; NULL: this machine      */
+    double watchdog_seconds;        /* no action ended for so long: PST_ETIMEOUT.
+                                       0: 60; below 0: never                   */
+    const pst_tie *ties;
+    int tie_count;
+    /* Called once an iteration by the calling thread when every stage has
+     * reduced. Sets *step to 0 to skip all `step` callbacks (it is 1 before).
+     * NULL: always step. */
+    pst_status (*combine)(void *user, int64_t iteration, int *step, pst_error *err);
+    void *combine_user;
+    uint64_t delay_seed; /* not 0: random short delays at every hand-over, to
+                            shake out races in tests                           */
+} pst_pipeline_options;
+
+typedef struct pst_pipeline pst_pipeline;
+
+/* Where one worker is. */
+typedef struct pst_worker_info {
+    int thread_id;      /* the kernel's                                        */
+    int bound;          /* 1: the kernel accepted the binding                  */
+    int numa_node;      /* hwloc's logical index of its memory; -1: unknown    */
+    char cpus[64];      /* the binding as a list of OS CPU numbers: "0", "2-3" */
+    size_t memory_bytes; /* all buffers placed for this rank                   */
+} pst_worker_info;
+
+/*
+ * Start workers for `ranks` ranks and place the stages' weights (zeroed).
+ * rank_of_stage[stages] says on which rank each of the `stages` stands.
+ * Owns:   *out is the caller's. `stages`[] is copied; what their `self` points
+ *         to must outlive the pipeline.
+ * Errors: PST_EINVAL (sizes of neighbours differ, a rank out of range, a bad
+ *         topology), PST_ENOMEM, PST_ESYSTEM (a thread could not be started).
+ *         A refused binding is one warning in the log.
+ */
+PST_API pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
+                                       int stage_count, const int *rank_of_stage,
+                                       int ranks, const pst_pipeline_options *options,
+                                       pst_pipeline **out, pst_error *err);
+
+/*
+ * Make `schedule` runnable: check it, plan every buffer and ring, allocate.
+ * The schedule may be destroyed afterwards. *program numbers it, from 0. Schedules
+ * share one set of buffers, as large as the largest needs.
+ * Errors: as pst_schedule_check(); PST_EINVAL where a stage stands on another rank
+ *         than rank_of_stage says, or lacks a callback; PST_ENOMEM.
+ */
+PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
+                                     const pst_schedule *schedule, int *program,
+                                     pst_error *err);
+
+/*
+ * One iteration of `program`; its first `microbatches` microbatches only where
+ * that is > 0 (a list without backward may be run short). `iteration` is handed to
+ * callbacks and messages. In a list with backward actions: gradients are zeroed
+ * first, and after the last action come ties, `reduce`, `combine` and `step`.
+ * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the
+ *         callback's own sentence (its status is returned where it is not PST_OK);
+ *         PST_ETIMEOUT's names what each rank waits for. After an error buffers
+ *         hold garbage but weights and the pipeline may be used again, unless a
+ *         callback never returned: then every later run is refused.
+ */
+PST_API pst_status pst_pipeline_run(pst_pipeline *pipeline, int program,
+                                    int microbatches, int64_t iteration,
+                                    pst_error *err);
+
+/* End a run from any thread or signal handler: it returns PST_ECALLBACK soon. */
+PST_API void pst_pipeline_cancel(pst_pipeline *pipeline);
+
+/* A stage's own memory, borrowed until the pipeline is destroyed; not during a run. */
+PST_API void *pst_pipeline_weights(pst_pipeline *pipeline, int stage);
+PST_API float *pst_pipeline_gradients(pst_pipeline *pipeline, int stage);
+PST_API void *pst_pipeline_optimizer(pst_pipeline *pipeline, int stage);
+
+/* The last run's events of `rank`, in the order of its row; borrowed until the next run. */
+PST_API const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline, int rank,
+                                                  size_t *count);
+
+PST_API void pst_pipeline_worker(const pst_pipeline *pipeline, int rank,
+                                 pst_worker_info *info);
+
+/* CPUs this process may use: allowed by affinity and by cgroup quota, at least 1. */
+PST_API int pst_cpu_budget(void);
+
+/* For people: each worker's state, action, and what it waits for. Returns the length
+ * that the whole text has (as snprintf). */
+PST_API size_t pst_pipeline_dump(const pst_pipeline *pipeline, char *text, size_t size);
+
+/* Ends and joins the workers. NULL allowed. Not during a run. */
+PST_API void pst_pipeline_destroy(pst_pipeline *pipeline);
+
+PST_END_DECLS
+
+#endif

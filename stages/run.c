@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run.c - one iteration, as its caller sees it: phases, watchdog, faults. */
+#include "stages/run.h"
+
+#include <string.h>
+
+enum { GRACE_NS = 2000000000 }; /* for workers to come back after a fault */
+
+void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why)
+{
+    uint32_t goes_on = PST__GOES_ON;
+    /* seq_cst: S1 of doorbell.h, with this flag in place of the tail. */
+    if (!atomic_compare_exchange_strong_explicit(&pipeline->ended, &goes_on, why,
+                                                 memory_order_seq_cst,
+                                                 memory_order_relaxed))
+        return;
+    for (int rank = 0; rank < pipeline->ranks; rank++)
+        pst__doorbell_alarm(&pipeline->workers[rank].doorbell);
+}
+
+void pst_pipeline_cancel(pst_pipeline *pipeline)
+{
+    pst__pipeline_end(pipeline, PST__CANCELLED);
+}
+
+/* All workers have finished the phase; what they wrote is seen. */
+static bool all_finished(pst_pipeline *p, uint32_t *finished)
+{
+    /* acquire: pairs with finish_phase() of each worker. */
+    *finished = atomic_load_explicit(&p->finished, memory_order_acquire);
+    return *finished == (uint32_t)p->ranks;
+}
+
+void pst__pipeline_wait_idle(pst_pipeline *pipeline)
+{
+    uint32_t finished;
+    while (!all_finished(pipeline, &finished))
+        pst__futex_wait(&pipeline->finished, finished, 0);
+}
+
+/* Changes whenever any worker gets on. */
+static uint64_t movement(pst_pipeline *p)
+{
+    uint64_t sum = 0;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        /* relaxed: any value will do, as long as it gets newer. */
+        sum = sum * 31 + atomic_load_explicit(&p->workers[rank].position,
+                                              memory_order_relaxed);
+        sum = sum * 31 +
+              atomic_load_explicit(&p->workers[rank].state, memory_order_relaxed);
+    }
+    return sum;
+}
+
+/* False: nothing moved for longer than the limit. */
+static bool wait_for_workers(pst_pipeline *p)
+{
+    const double seconds = p->options.watchdog_seconds;
+    if (seconds < 0 || seconds > 1e9) {
+        pst__pipeline_wait_idle(p);
+        return true;
+    }
+    const uint64_t limit = (uint64_t)(seconds * 1e9);
+    const uint64_t nap = limit / 4 + 1;
+    uint64_t moved_at = pst__now_ns();
+    uint64_t last = movement(p);
+    uint32_t finished;
+    while (!all_finished(p, &finished)) {
+        pst__futex_wait(&p->finished, finished, nap);
+        const uint64_t now = pst__now_ns();
+        const uint64_t present = movement(p);
+        if (present != last) {
+            last = present;
+            moved_at = now;
+        } else if (now - moved_at >= limit) {
+            return all_finished(p, &finished);
+        }
+    }
+    return true;
+}
+
+/* False: a worker is still in a callback. */
+static bool wait_for_return(pst_pipeline *p)
+{
+    const uint64_t start = pst__now_ns();
+    uint32_t finished;
+    while (!all_finished(p, &finished)) {
+        const uint64_t waited = pst__now_ns() - start;
+        if (waited >= GRACE_NS)
+            return false;
+        pst__futex_wait(&p->finished, finished, GRACE_NS - waited);
+    }
+    return true;
+}
+
+/* The list does not move: say who waits for what, then bring the workers back. */
+static pst_status time_out(pst_pipeline *p, pst_error *err)
+{
+    char text[sizeof err->text - 128];
+    const size_t length = pst_pipeline_dump(p, text, sizeof text);
+    for (char *newline = text; (newline = strchr(newline, '\n'));)
+        *newline = ';';
+    const size_t last = strlen(text);
+    if (length < sizeof text && last > 0 && text[last - 1] == ';')
+        text[last - 1] = '\0';
+    pst__pipeline_end(p, PST__TIMED_OUT);
+    p->broken = !wait_for_return(p);
+    return pst_error_set(err, PST_ETIMEOUT, "no action ended for %g s: %s",
+                         p->options.watchdog_seconds, text);
+}
+
+static pst_status find_fault(pst_pipeline *p, pst_error *err)
+{
+    /* acquire: pairs with the release in pst__pipeline_end(). */
+    const uint32_t why = atomic_load_explicit(&p->ended, memory_order_acquire);
+    if (why == PST__GOES_ON)
+        return PST_OK;
+    if (why == PST__CANCELLED)
+        return pst_error_set(err, PST_ECALLBACK, "the run was cancelled");
+    /* relaxed: all workers have finished, which orders it. */
+    const uint32_t failed = atomic_load_explicit(&p->failed, memory_order_relaxed);
+    const pst_error *own = &p->workers[failed - 1].error;
+    return pst_error_set(err, own->status, "%s", own->text);
+}
+
+static pst_status run_phase(pst_pipeline *p, pst_phase phase, pst_error *err)
+{
+    p->run.phase = phase;
+    /* relaxed: the next line publishes it. */
+    atomic_store_explicit(&p->finished, 0, memory_order_relaxed);
+    /* release: pairs with the acquire in pst__wait_change(), after which workers read
+     * `run` and everything else that was set up. */
+    atomic_fetch_add_explicit(&p->start, 1, memory_order_release);
+    pst__futex_wake(&p->start, true);
+    if (!wait_for_workers(p))
+        return time_out(p, err);
+    return find_fault(p, err);
+}
+
+/* After a run that was ended early: nothing of it is left. */
+static void clean(pst_pipeline *p)
+{
+    /* relaxed throughout: the start of a phase publishes it. */
+    atomic_store_explicit(&p->failed, 0, memory_order_relaxed);
+    for (size_t i = 0; i < p->channel_count; i++)
+        pst__channel_reset(p->channels[i]);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        p->workers[rank].error = (pst_error)PST_ERROR_INIT;
+        pst__doorbell_disarm(&p->workers[rank].doorbell);
+    }
+    p->dirty = false;
+}
+
+/* Both gradients become first + second. */
+static void sum_ties(pst_pipeline *p)
+{
+    for (int i = 0; i < p->options.tie_count; i++) {
+        const pst_tie *t = &p->ties[i];
+        float *first = p->stages[t->first_stage].gradients + t->first_offset;
+        float *second = p->stages[t->second_stage].gradients + t->second_offset;
+        for (size_t k = 0; k < t->count; k++) {
+            const float sum = first[k] + second[k];
+            first[k] = sum;
+            second[k] = sum;
+        }
+    }
+}
+
+static bool any_stage_has(const pst_pipeline *p, bool step)
+{
+    for (int stage = 0; stage < p->stage_count; stage++)
+        if (step ? p->stages[stage].stage.step : p->stages[stage].stage.reduce)
+            return true;
+    return false;
+}
+
+static pst_status finish_training(pst_pipeline *p, pst_error *err)
+{
+    pst_status status = PST_OK;
+    int step = 1;
+    sum_ties(p);
+    if (any_stage_has(p, false))
+        status = run_phase(p, PST__PHASE_REDUCE, err);
+    if (status == PST_OK && p->options.combine)
+        status = p->options.combine(p->options.combine_user, p->run.iteration, &step, err);
+    if (status == PST_OK && step && any_stage_has(p, true))
+        status = run_phase(p, PST__PHASE_STEP, err);
+    return status;
+}
+
+static pst_status set_up(pst_pipeline *p, int program, int microbatches,
+                         int64_t iteration, pst_error *err)
+{
+    if (p->broken)
+        return pst_error_set(err, PST_ETIMEOUT,
+                             "a stage's callback has not returned from an earlier run; "
+                             "this pipeline can only be destroyed");
+    if (program < 0 || program >= p->program_count)
+        return pst_error_set(err, PST_EINVAL, "program %d; %d are loaded, from 0", program,
+                             p->program_count);
+    const pst_footprint *f = p->programs[program].footprint;
+    if (microbatches < 0 || microbatches > f->microbatches)
+        return pst_error_set(err, PST_EINVAL, "%d microbatches; the schedule has %d",
+                             microbatches, f->microbatches);
+    if (microbatches > 0 && microbatches < f->microbatches && f->training)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d of %d microbatches; a schedule with backward actions "
+                             "runs with all of them",
+                             microbatches, f->microbatches);
+    if (p->dirty)
+        clean(p);
+    p->run.program = &p->programs[program];
+    p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
+    p->run.iteration = iteration;
+    return PST_OK;
+}
+
+pst_status pst_pipeline_run(pst_pipeline *pipeline, int program, int microbatches,
+                            int64_t iteration, pst_error *err)
+{
+    pst_status status = set_up(pipeline, program, microbatches, iteration, err);
+    if (status != PST_OK)
+        return status;
+    /* relaxed: the start of a phase publishes it. */
+    atomic_store_explicit(&pipeline->ended, PST__GOES_ON, memory_order_relaxed);
+    status = run_phase(pipeline, PST__PHASE_ACTIONS, err);
+    if (status == PST_OK && pipeline->run.program->footprint->training)
+        status = finish_training(pipeline, err);
+    if (status != PST_OK)
+        pipeline->dirty = true;
+    return status;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * thread.h - what the runtime takes from the system: threads, sleep, time, CPUs.
+ *
+ * The only place that knows pthreads and futexes.
+ */
+#ifndef PENSTOCK_STAGES_THREAD_H
+#define PENSTOCK_STAGES_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <penstock/error.h>
+
+#include "stages/atomic.h"
+
+typedef struct pst_thread {
+    uintptr_t handle;
+} pst_thread;
+
+/*
+ * Start a thread that runs main(argument) with all signals blocked; the caller's
+ * mask stays as it is. `name` is cut to 15 letters.
+ * Errors: PST_ESYSTEM.
+ */
+pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *argument,
+                             const char *name, pst_error *err);
+void pst__thread_join(pst_thread *thread);
+void pst__thread_detach(pst_thread *thread);
+
+/* Of the calling thread: the kernel's number, and the CPU it is on (-1: unknown). */
+int pst__thread_id(void);
+int pst__thread_cpu(void);
+
+/* The CPUs the calling thread may use: how many (0: unknown), and as a list of numbers
+ * ("0", "2-3,8"), cut to `size`; returns text. */
+int pst__thread_cpu_count(void);
+char *pst__thread_cpus(char *text, size_t size);
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t pst__now_ns(void);
+
+/* Tell the core that this thread spins. */
+void pst__pause(void);
+
+/* Sleep while *word == value, until woken or for timeout_ns (0: no limit). May return
+ * early for no reason. */
+void pst__futex_wait(pst_atomic_u32 *word, uint32_t value, uint64_t timeout_ns);
+
+/* Wake one sleeper, or all. Async-signal-safe. */
+void pst__futex_wake(pst_atomic_u32 *word, bool all);
+
+/*
+ * Return when *word differs from `value`: look for spin_ns, then sleep. Who changes the
+ * word wakes all sleepers afterwards. What was written before the change is seen.
+ */
+void pst__wait_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns);
+
+#endif

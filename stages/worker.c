@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* worker.c - the loop that runs a rank's actions. */
+#include "stages/worker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* relaxed throughout: for the watchdog and for people, who need no order. */
+static void show_state(pst_worker *w, uint32_t state)
+{
+    atomic_store_explicit(&w->state, state, memory_order_relaxed);
+}
+
+static void show_position(pst_worker *w, uint32_t position)
+{
+    atomic_store_explicit(&w->position, position, memory_order_relaxed);
+}
+
+/* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller reads. */
+static bool has_ended(const pst_pipeline *p)
+{
+    return atomic_load_explicit(&p->ended, memory_order_acquire) != PST__GOES_ON;
+}
+
+/* The first rank to fail is the one whose error is told. Returns false, always. */
+static bool fail(pst_worker *w)
+{
+    pst_pipeline *p = w->pipeline;
+    uint32_t none = 0;
+    /* relaxed: read after all have finished, which orders it. */
+    atomic_compare_exchange_strong_explicit(&p->failed, &none, (uint32_t)w->rank + 1,
+                                            memory_order_relaxed, memory_order_relaxed);
+    pst__pipeline_end(p, PST__FAILED);
+    return false;
+}
+
+/* A random pause of up to 64 us, one in four of them asleep; for tests. */
+static void delay(pst_worker *w)
+{
+    if (w->delay_state == 0)
+        return;
+    w->delay_state ^= w->delay_state << 13; /* Marsaglia's xorshift64 */
+    w->delay_state ^= w->delay_state >> 7;
+    w->delay_state ^= w->delay_state << 17;
+    const uint64_t pause_ns = w->delay_state >> 48;
+    if (w->delay_state % 4 == 0) {
+        pst_atomic_u32 nobody = 0;
+        pst__futex_wait(&nobody, 0, pause_ns + 1);
+        return;
+    }
+    for (const uint64_t start = pst__now_ns(); pst__now_ns() - start < pause_ns;)
+        pst__pause();
+}
+
+/* Look for a message for a while, then sleep until something comes. */
+static void wait_for_message(pst_worker *w, pst_channel *channel)
+{
+    pst_pipeline *p = w->pipeline;
+    const uint64_t start = p->spin_ns ? pst__now_ns() : 0;
+    for (unsigned looks = 1; p->spin_ns; looks++) {
+        if (!pst__ring_is_empty(&channel->ring) || has_ended(p))
+            return;
+        pst__pause();
+        if (looks % 64 == 0 && pst__now_ns() - start > p->spin_ns)
+            break;
+    }
+    pst__doorbell_arm(&w->doorbell, channel->sender);
+    /* seq_cst: S4 of doorbell.h, with the flag in place of the tail. */
+    if (pst__ring_is_empty(&channel->ring) &&
+        atomic_load_explicit(&p->ended, memory_order_seq_cst) == PST__GOES_ON)
+        pst__doorbell_sleep(&w->doorbell, channel->sender);
+    pst__doorbell_disarm(&w->doorbell);
+}
+
+/* The message that `step` needs has come, and its length is noted. False: the run ends. */
+static bool receive(pst_worker *w, const pst_step *step, pst_lengths *lengths)
+{
+    pst_pipeline *p = w->pipeline;
+    const pst_run *run = &p->run;
+    const bool forward = step->action.op == PST_OP_FORWARD;
+    const pst_message key = {.microbatch = step->action.microbatch,
+                             .stage = step->action.stage,
+                             .direction = forward ? PST__FORWARD : PST__BACKWARD,
+                             .iteration = run->iteration};
+    pst_channel *channel = run->program->channels[step->receive];
+    pst_message message;
+    show_state(w, PST__WAITS);
+    for (;;) {
+        switch (pst__channel_take(channel, &key, &message, &w->error)) {
+        case PST__TAKEN:
+            *(forward ? &lengths->input : &lengths->output_grad) = message.bytes;
+            return !has_ended(p);
+        case PST__WRONG:
+            return fail(w);
+        case PST__NOT_YET:
+            if (has_ended(p))
+                return false;
+            wait_for_message(w, channel);
+        }
+    }
+}
+
+/* The product of `step` belongs to `stage` from now on. */
+static bool hand_over(pst_worker *w, const pst_step *step, int stage,
+                      pst_direction direction, void *data, size_t bytes)
+{
+    pst_pipeline *p = w->pipeline;
+    const pst_run *run = &p->run;
+    if (step->send == PST__NONE) {
+        pst_lengths *lengths =
+            &p->lengths[(size_t)stage * (size_t)run->program->footprint->microbatches +
+                        step->action.microbatch];
+        *(direction == PST__FORWARD ? &lengths->input : &lengths->output_grad) = bytes;
+        return true;
+    }
+    const pst_message message = {.microbatch = step->action.microbatch,
+                                 .stage = (uint16_t)stage,
+                                 .direction = (uint8_t)direction,
+                                 .iteration = run->iteration,
+                                 .bytes = bytes,
+                                 .data = data};
+    pst_channel *channel = run->program->channels[step->send];
+    delay(w);
+    if (!pst__channel_send(channel, &message)) {
+        char text[80];
+        pst_error_set(&w->error, PST_ESYSTEM,
+                      "rank %d has no room to send %s to rank %d, which its list rules "
+                      "out; please report this",
+                      w->rank, pst__message_text(&message, text, sizeof text),
+                      channel->receiver);
+        return fail(w);
+    }
+    pst__doorbell_ring(&p->workers[channel->receiver].doorbell, channel->sender);
+    return true;
+}
+
+/* Slot `number` of `rank`, NULL for none. */
+static void *buffer(const pst_worker *w, int rank, uint32_t number)
+{
+    if (number == PST__NONE)
+        return NULL;
+    const pst_pipeline *p = w->pipeline;
+    return p->workers[rank].working.base +
+           p->run.program->footprint->rank[rank].slot_offset[number];
+}
+
+static const char *action_name(const pst_step *step, char *text, size_t size)
+{
+    return pst_action_text(step->action, text, size);
+}
+
+/* Make one call; a failure names the action and carries the callback's own sentence. */
+static bool call(pst_worker *w, pst_stage_function function, const pst_step *step,
+                 const char *what, pst_work *work)
+{
+    pst_error own = PST_ERROR_INIT;
+    const pst_placed_stage *placed = &w->pipeline->stages[work->stage];
+    const pst_status status = function(placed->stage.self, work, &own);
+    if (status == PST_OK)
+        return true;
+    char text[32];
+    const char *sentence = own.text[0] ? own.text : pst_status_text(status);
+    if (step)
+        pst_error_set(&w->error, status, "stage %d, microbatch %d, %s (%s): %s",
+                      work->stage, work->microbatch, what,
+                      action_name(step, text, sizeof text), sentence);
+    else
+        pst_error_set(&w->error, status, "stage %d, %s: %s", work->stage, what, sentence);
+    return fail(w);
+}
+
+static bool length_fits(pst_worker *w, const pst_step *step, const char *what,
+                        size_t bytes, size_t most)
+{
+    char text[32];
+    if (bytes <= most)
+        return true;
+    pst_error_set(&w->error, PST_ECALLBACK,
+                  "stage %d, microbatch %d (%s): the callback says its %s has %zu bytes; "
+                  "the buffer has %zu",
+                  (int)step->action.stage, (int)step->action.microbatch,
+                  action_name(step, text, sizeof text), what, bytes, most);
+    return fail(w);
+}
+
+static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
+                    pst_work *work)
+{
+    const pst_stage *s = &placed->stage;
+    const int stage = work->stage;
+    const bool hands_over = stage + 1 < w->pipeline->stage_count;
+    if (hands_over) {
+        work->output = buffer(w, w->pipeline->stages[stage + 1].rank, step->output);
+        work->output_bytes = s->output_bytes;
+    }
+    if (!call(w, s->forward, step, "forward", work))
+        return false;
+    return !hands_over ||
+           length_fits(w, step, "output", work->output_bytes, s->output_bytes);
+}
+
+static bool backward_input(pst_worker *w, const pst_step *step,
+                           const pst_placed_stage *placed, pst_work *work)
+{
+    const pst_stage *s = &placed->stage;
+    const int stage = work->stage;
+    if (stage > 0) {
+        work->input_grad = buffer(w, w->pipeline->stages[stage - 1].rank,
+                                  step->input_grad);
+        work->input_grad_bytes = s->input_bytes;
+    }
+    if (!call(w, s->backward_input, step, "backward-input", work))
+        return false;
+    return length_fits(w, step, "input gradient", work->input_grad_bytes, s->input_bytes);
+}
+
+static void add(float *restrict sum, const float *restrict more, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += more[i];
+}
+
+static bool backward_weight(pst_worker *w, const pst_step *step,
+                            const pst_placed_stage *placed, pst_work *work)
+{
+    const pst_stage *s = &placed->stage;
+    if (!s->backward_weight)
+        return true;
+    const size_t bytes = s->gradient_count * sizeof(float);
+    work->gradients = placed->gradients;
+    if (step->waiting != PST__NONE) {
+        work->gradients = buffer(w, w->rank, step->waiting);
+        memset(work->gradients, 0, bytes);
+    }
+    if (!call(w, s->backward_weight, step, "backward-weight", work))
+        return false;
+    const uint32_t *merges = w->pipeline->run.program->footprint->rank[w->rank].merges;
+    for (uint32_t i = 0; i < step->merge_count; i++)
+        add(placed->gradients, buffer(w, w->rank, merges[step->merge_first + i]),
+            s->gradient_count);
+    return true;
+}
+
+static bool compute(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
+                    pst_work *work)
+{
+    switch ((pst_op)step->action.op) {
+    case PST_OP_FORWARD:
+        return forward(w, step, placed, work);
+    case PST_OP_BACKWARD:
+        return backward_input(w, step, placed, work) &&
+               backward_weight(w, step, placed, work);
+    case PST_OP_BACKWARD_INPUT:
+        return backward_input(w, step, placed, work);
+    case PST_OP_BACKWARD_WEIGHT:
+        return backward_weight(w, step, placed, work);
+    default:
+        return true;
+    }
+}
+
+static void note(pst_worker *w, const pst_step *step, uint64_t start_ns)
+{
+    const int cpu = pst__thread_cpu();
+    w->events[w->event_count++] =
+        (pst_trace_event){.start_ns = start_ns,
+                          .end_ns = pst__now_ns(),
+                          .microbatch = step->action.microbatch,
+                          .iteration = (uint32_t)w->pipeline->run.iteration,
+                          .stage = step->action.stage,
+                          .cpu = cpu < 0 ? UINT16_MAX : (uint16_t)cpu,
+                          .op = step->action.op,
+                          .paired = step->action.paired,
+                          .rank = (uint16_t)w->rank};
+}
+
+static pst_work prepare(const pst_worker *w, const pst_step *step,
+                        const pst_placed_stage *placed, const pst_lengths *lengths)
+{
+    const pst_run *run = &w->pipeline->run;
+    return (pst_work){
+        .stage = step->action.stage,
+        .microbatch = (int)step->action.microbatch,
+        .rank = w->rank,
+        .iteration = run->iteration,
+        .training = run->program->footprint->training,
+        .input = buffer(w, w->rank, step->input),
+        .input_bytes = lengths->input,
+        .output_grad = buffer(w, w->rank, step->output_grad),
+        .output_grad_bytes = lengths->output_grad,
+        .saved_for_input = buffer(w, w->rank, step->saved_for_input),
+        .saved_for_weight = buffer(w, w->rank, step->saved_for_weight),
+        .kept = buffer(w, w->rank, step->kept),
+        .scratch = placed->stage.scratch_bytes ? w->working.base : NULL,
+        .weights = placed->weights,
+    };
+}
+
+/* False: the run ends. */
+static bool run_step(pst_worker *w, const pst_step *step)
+{
+    pst_pipeline *p = w->pipeline;
+    const pst_placed_stage *placed = &p->stages[step->action.stage];
+    pst_lengths *lengths =
+        &p->lengths[(size_t)step->action.stage *
+                        (size_t)p->run.program->footprint->microbatches +
+                    step->action.microbatch];
+    if (step->receive != PST__NONE && !receive(w, step, lengths))
+        return false;
+    if (has_ended(p))
+        return false;
+    show_state(w, PST__RUNS);
+    const uint64_t start_ns = pst__now_ns();
+    pst_work work = prepare(w, step, placed, lengths);
+    if (!compute(w, step, placed, &work))
+        return false;
+    note(w, step, start_ns);
+    const pst_op_description *op = pst_op_describe(step->action.op);
+    if (op->makes_output && work.stage + 1 < p->stage_count)
+        return hand_over(w, step, work.stage + 1, PST__FORWARD, work.output,
+                         work.output_bytes);
+    if (op->makes_input_grad && work.stage > 0)
+        return hand_over(w, step, work.stage - 1, PST__BACKWARD, work.input_grad,
+                         work.input_grad_bytes);
+    return true;
+}
+
+static void zero_gradients(pst_worker *w)
+{
+    const pst_pipeline *p = w->pipeline;
+    for (int stage = 0; stage < p->stage_count; stage++)
+        if (p->stages[stage].rank == w->rank && p->stages[stage].gradients)
+            memset(p->stages[stage].gradients, 0,
+                   p->stages[stage].stage.gradient_count * sizeof(float));
+}
+
+static void run_actions(pst_worker *w)
+{
+    const pst_run *run = &w->pipeline->run;
+    const pst_rank_footprint *row = &run->program->footprint->rank[w->rank];
+    w->event_count = 0;
+    if (run->program->footprint->training)
+        zero_gradients(w);
+    for (size_t i = 0; i < row->step_count; i++) {
+        show_position(w, (uint32_t)i);
+        if (row->steps[i].action.microbatch < run->microbatches &&
+            !run_step(w, &row->steps[i]))
+            return;
+    }
+    show_position(w, (uint32_t)row->step_count);
+}
+
+/* `reduce` or `step` of every stage of the rank. */
+static void run_stages(pst_worker *w, bool step)
+{
+    const pst_pipeline *p = w->pipeline;
+    show_state(w, step ? PST__STEPS : PST__REDUCES);
+    for (int stage = 0; stage < p->stage_count; stage++) {
+        const pst_placed_stage *placed = &p->stages[stage];
+        const pst_stage_function function =
+            step ? placed->stage.step : placed->stage.reduce;
+        if (placed->rank != w->rank || !function)
+            continue;
+        pst_work work = {.stage = stage,
+                         .microbatch = -1,
+                         .rank = w->rank,
+                         .iteration = p->run.iteration,
+                         .training = 1,
+                         .scratch = placed->stage.scratch_bytes ? w->working.base : NULL,
+                         .weights = placed->weights,
+                         .gradients = placed->gradients,
+                         .optimizer = placed->optimizer};
+        show_position(w, (uint32_t)stage);
+        if (has_ended(p) || !call(w, function, NULL, step ? "step" : "reduce", &work))
+            return;
+    }
+}
+
+/* Bind to the rank's place and remember where that is. */
+static void take_place(pst_worker *w)
+{
+    const pst_pipeline *p = w->pipeline;
+    pst_worker_info *info = &w->info;
+    info->thread_id = pst__thread_id();
+    info->numa_node = -1;
+    if (p->topology) {
+        info->numa_node = pst__topology_numa_node(p->topology, w->rank);
+        info->bound = pst__topology_bind(p->topology, w->rank);
+        if (!info->bound) {
+            char place[64];
+            pst_log(&p->env, PST_LOG_WARNING,
+                    "rank %d could not be bound to CPU %s: %s; it runs where the system "
+                    "puts it",
+                    w->rank,
+                    pst__topology_cpus(p->topology, w->rank, place, sizeof place),
+                    strerror(errno));
+        }
+    }
+    pst__thread_cpus(info->cpus, sizeof info->cpus);
+}
+
+static void finish_phase(pst_worker *w)
+{
+    pst_pipeline *p = w->pipeline;
+    show_state(w, PST__IDLE);
+    /* release: pairs with the acquire of wait_for_workers(), which then reads what this
+     * worker wrote; acquire: and, through the caller, after what the others wrote. */
+    const uint32_t before =
+        atomic_fetch_add_explicit(&p->finished, 1, memory_order_acq_rel);
+    if (before + 1 == (uint32_t)p->ranks)
+        pst__futex_wake(&p->finished, true);
+}
+
+static void *worker_main(void *argument)
+{
+    pst_worker *w = argument;
+    pst_pipeline *p = w->pipeline;
+    uint32_t started = 0; /* phases are numbered from 1 */
+    take_place(w);
+    for (;;) {
+        finish_phase(w);
+        pst__wait_change(&p->start, started++, p->spin_ns);
+        switch (p->run.phase) {
+        case PST__PHASE_ACTIONS:
+            run_actions(w);
+            break;
+        case PST__PHASE_REDUCE:
+            run_stages(w, false);
+            break;
+        case PST__PHASE_STEP:
+            run_stages(w, true);
+            break;
+        case PST__PHASE_QUIT:
+            return NULL;
+        }
+    }
+}
+
+pst_status pst__worker_start(pst_worker *worker, pst_error *err)
+{
+    char name[16];
+    snprintf(name, sizeof name, "pst-rank-%d", worker->rank);
+    const pst_status status =
+        pst__thread_start(&worker->thread, worker_main, worker, name, err);
+    worker->started = status == PST_OK;
+    return status;
+}

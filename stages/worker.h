@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* worker.h - the thread of one rank: it runs what engine.h's phases tell it. */
+#ifndef PENSTOCK_STAGES_WORKER_H
+#define PENSTOCK_STAGES_WORKER_H
+
+#include "stages/engine.h"
+
+/* Start the thread; when it has found its place it finishes a phase. Errors: PST_ESYSTEM. */
+pst_status pst__worker_start(pst_worker *worker, pst_error *err);
+
+#endif

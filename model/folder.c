@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* folder.c - the system calls on folders, and nothing else. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* renameat2 */
+#endif
+#include "model/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pst_status refused(pst_error *err, const char *path)
+{
+    return pst_error_set(err, PST_EIO, "%s: %s", path, strerror(errno));
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* Cut the last part of `path` off: "a/b" and "a/b/" become "a", "a" becomes "". */
+static void cut_last_part(char *path)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    path[n] = '\0';
+}
+
+/* The folder that holds `path`, in `above`, which has room for it. */
+static const char *folder_above(const char *path, char *above)
+{
+    strcpy(above, path);
+    cut_last_part(above);
+    return above[0] != '\0' ? above : ".";
+}
+
+static pst_status make_one(const char *path, char *above, pst_error *err)
+{
+    if (mkdir(path, 0777) != 0) {
+        int reason = errno;
+        if (reason == EEXIST && is_folder(path))
+            return PST_OK;
+        errno = reason;
+        return refused(err, path);
+    }
+    return pst__folder_sync(folder_above(path, above), err);
+}
+
+pst_status pst__folder_make(const pst_env *env, const char *path, pst_error *err)
+{
+    if (is_folder(path))
+        return PST_OK;
+
+    size_t room = strlen(path) + 1;
+    char *part = pst_allocate(env, 2 * room);
+    if (part == NULL)
+        return pst_error_no_memory(err, "a path", 2 * room);
+    char *above = part + room;
+
+    pst_status status = PST_OK;
+    for (size_t i = 1; i < room && status == PST_OK; i++) {
+        bool ends_here = path[i] == '\0' || path[i] == '/';
+        if (!ends_here || path[i - 1] == '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (!is_folder(part))
+            status = make_one(part, above, err);
+    }
+    pst_release(env, part);
+    return status;
+}
+
+pst_status pst__folder_sync(const char *path, pst_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return refused(err, path);
+    int failed;
+    do
+        failed = fsync(fd) != 0;
+    while (failed && errno == EINTR);
+    /* Some file systems (NFS, FUSE) know no fsync of a folder and say EINVAL. */
+    pst_status status = failed && errno != EINVAL ? refused(err, path) : PST_OK;
+    close(fd);
+    return status;
+}
+
+pst_status pst__folder_rename(const char *from, const char *to, pst_error *err)
+{
+    if (rename(from, to) != 0)
+        return pst_error_set(err, PST_EIO, "%s: cannot be renamed to %s: %s", from, to,
+                             strerror(errno));
+    return PST_OK;
+}
+
+/* Where renameat2() is not to be had the place is empty for a moment. */
+static int exchange(const char *from, const char *to)
+{
+#ifdef RENAME_EXCHANGE
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+#endif
+    char aside[4096];
+    if ((size_t)snprintf(aside, sizeof aside, "%s.old", to) >= sizeof aside) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return rename(to, aside) == 0 && rename(from, to) == 0 && rename(aside, from) == 0
+               ? 0
+               : -1;
+}
+
+pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err)
+{
+    if (exchange(from, to) != 0)
+        return pst_error_set(err, PST_EIO, "%s: cannot take the place of %s: %s", from, to,
+                             strerror(errno));
+    return PST_OK;
+}
+
+typedef struct removal {
+    const pst_env *env;
+    const char *path;
+} removal;
+
+static pst_status remove_file(void *user, const char *name, pst_error *err)
+{
+    const removal *r = user;
+    const size_t room = strlen(r->path) + strlen(name) + 2;
+    char *file = pst_allocate(r->env, room);
+    if (file == NULL)
+        return pst_error_no_memory(err, "a path", room);
+    snprintf(file, room, "%s/%s", r->path, name);
+    pst_status status = PST_OK;
+    if (unlink(file) != 0 && errno != ENOENT)
+        status = refused(err, file);
+    pst_release(r->env, file);
+    return status;
+}
+
+pst_status pst__folder_remove(const pst_env *env, const char *path, pst_error *err)
+{
+    removal r = {env, path};
+    pst_status status = pst__folder_list(path, remove_file, &r, err);
+    if (status == PST_OK && rmdir(path) != 0)
+        status = refused(err, path);
+    return status;
+}
+
+bool pst__folder_has(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+pst_status pst__folder_list(const char *path,
+                            pst_status (*visit)(void *user, const char *name,
+                                                pst_error *err),
+                            void *user, pst_error *err)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return refused(err, path);
+
+    pst_status status = PST_OK;
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder);
+        if (entry == NULL) {
+            if (errno != 0)
+                status = refused(err, path);
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        status = visit(user, entry->d_name, err);
+        if (status != PST_OK)
+            break;
+    }
+    closedir(folder);
+    return status;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * layers.h - the layers of a transformer: products by BLAS, the rest by kernels.h.
+ *
+ * Float32, row-major; n tokens. Backward is in two parts: *_backward_input (I) and
+ * *_backward_weight (W). Whatever adds to a parameter's gradient does so with one
+ * addition an element, g = g + c, where c does not depend on g, so that a sum over
+ * microbatches has the same bits however their contributions were buffered.
+ * Nothing allocates; `scratch` is the caller's, of the size that the _scratch function
+ * gives in floats.
+ */
+#ifndef PST_MODEL_LAYERS_H
+#define PST_MODEL_LAYERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/kernels.h"
+
+/* How a weight lies in memory. */
+typedef enum pst_layout {
+    PST_IN_OUT, /* w (in, out): Hugging Face's Conv1D                          */
+    PST_OUT_IN  /* w (out, in): an embedding used as a head                    */
+} pst_layout;
+
+/* y (n,out) = x (n,in) w [+ bias (out), or NULL] */
+void pst__linear_forward(float *y, const float *x, const float *w, const float *bias,
+                         size_t n, size_t in, size_t out, pst_layout layout);
+/* dx (n,in) = dy (n,out) w^T; add != 0: dx += instead of = */
+void pst__linear_backward_input(float *dx, const float *dy, const float *w, size_t n,
+                                size_t in, size_t out, pst_layout layout, int add);
+/* dw += x^T dy, by blocks of fixed shape through scratch */
+void pst__linear_backward_weight(float *dw, const float *x, const float *dy, size_t n,
+                                 size_t in, size_t out, pst_layout layout,
+                                 float *scratch);
+size_t pst__linear_scratch(size_t in, size_t out);
+
+/* y (b,t,c) = wte (v,c)[ids (b,t)] + wpe (t,c) */
+void pst__embedding_forward(float *y, const float *wte, const float *wpe,
+                            const int32_t *ids, size_t b, size_t t, size_t c);
+/* dwte[id] += sum of dy over the tokens with that id; dwpe[p] += sum over sequences */
+void pst__embedding_backward_weight(float *dwte, float *dwpe, const float *dy,
+                                    const int32_t *ids, size_t b, size_t t, size_t c,
+                                    size_t v, float *scratch);
+size_t pst__embedding_scratch(size_t b, size_t t, size_t c, size_t v);
+
+/*
+ * Causal attention of h heads. qkv (b,t,3c): q, k, v blocks of c columns, heads-major.
+ * y (b,t,c); lse (b,h,t) saved for backward. Probabilities are not kept: backward makes
+ * them again. dropout may be NULL.
+ */
+void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, size_t t,
+                            size_t c, size_t h, const pst_dropout *dropout,
+                            float *scratch);
+/* dqkv (b,t,3c) from dy (b,t,c); y and lse as forward left them */
+void pst__attention_backward_input(float *dqkv, const float *dy, const float *qkv,
+                                   const float *y, const float *lse, size_t b, size_t t,
+                                   size_t c, size_t h, const pst_dropout *dropout,
+                                   float *scratch);
+size_t pst__attention_scratch(size_t t, size_t c, size_t h);
+
+#endif

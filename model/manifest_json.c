@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* manifest_json.c - manifest.json by jansson. */
+#include "model/manifest.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/file.h>
+
+enum { VERSION = 1 };
+
+struct pst__manifest {
+    pst_env env;
+    json_t *root;
+    json_t *content; /* borrowed from root                                     */
+};
+
+static json_t *digests(const pst_tensor *tensors, size_t count)
+{
+    json_t *all = json_object();
+    for (size_t i = 0; i < count; i++) {
+        char text[PST_DIGEST_TEXT_SIZE];
+        pst__digest_floats(tensors[i].data, tensors[i].count, text);
+        json_object_set_new(all, tensors[i].name, json_string(text));
+    }
+    return all;
+}
+
+static json_t *make_content(const pst_checkpoint *state)
+{
+    json_t *settings = json_object();
+    for (size_t i = 0; i < state->setting_count; i++)
+        json_object_set_new(settings, state->settings[i].name,
+                            json_string(state->settings[i].value));
+    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step, "settings",
+                     settings, "weights", digests(state->weights, state->weight_count),
+                     "optimizer", digests(state->optimizer, state->optimizer_count));
+}
+
+/* SHA-256 of the content, written in one canonical way. False: no memory. */
+static int content_digest(const json_t *content, char text[PST_DIGEST_TEXT_SIZE])
+{
+    char *written = json_dumps(content, JSON_COMPACT | JSON_SORT_KEYS);
+    if (written == NULL)
+        return 0;
+    pst__digest_bytes(written, strlen(written), text);
+    free(written);
+    return 1;
+}
+
+static pst_status write_text(const pst_env *env, const char *path, const char *text,
+                             pst_error *err)
+{
+    pst_file_writer *writer;
+    pst_status status = pst_file_create(env, path, &writer, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_file_printf(writer, err, "%s\n", text);
+    if (status == PST_OK)
+        return pst_file_commit(writer, err);
+    pst_file_discard(writer);
+    return status;
+}
+
+pst_status pst__manifest_write(const pst_env *env, const char *path,
+                               const pst_checkpoint *state, pst_error *err)
+{
+    char digest[PST_DIGEST_TEXT_SIZE];
+    char *text = NULL;
+    json_t *content = make_content(state);
+    if (content != NULL && content_digest(content, digest)) {
+        json_t *root = json_pack("{s:i, s:s, s:O}", "penstock_checkpoint", VERSION, "sha256",
+                                 digest, "content", content);
+        text = json_dumps(root, JSON_INDENT(2));
+        json_decref(root);
+    }
+    json_decref(content);
+    pst_status status = text != NULL ? write_text(env, path, text, err)
+                                     : pst_error_no_memory(err, path, 0);
+    free(text);
+    return status;
+}
+
+static pst_status check(pst__manifest *manifest, const char *path, pst_error *err)
+{
+    char digest[PST_DIGEST_TEXT_SIZE];
+    const char *written = json_string_value(json_object_get(manifest->root, "sha256"));
+    const json_t *version = json_object_get(manifest->root, "penstock_checkpoint");
+    manifest->content = json_object_get(manifest->root, "content");
+    if (json_integer_value(version) > VERSION)
+        return pst_error_set(err, PST_EFORMAT,
+                             "%s: written by a newer Penstock (form %lld; this one reads "
+                             "up to %d)",
+                             path, (long long)json_integer_value(version), VERSION);
+    if (!json_is_object(manifest->content) || written == NULL ||
+        json_integer_value(version) != VERSION)
+        return pst_error_set(err, PST_EFORMAT, "%s: this is not a checkpoint's manifest",
+                             path);
+    if (!content_digest(manifest->content, digest))
+        return pst_error_no_memory(err, path, 0);
+    if (strcmp(digest, written) != 0)
+        return pst_error_set(err, PST_EFORMAT, "%s: its checksum is wrong", path);
+    return PST_OK;
+}
+
+pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifest **out,
+                              pst_error *err)
+{
+    char *text;
+    size_t bytes;
+    json_error_t why;
+    pst_status status = pst_file_read(env, path, (size_t)1 << 30, &text, &bytes, err);
+    if (status != PST_OK)
+        return status;
+    pst__manifest *manifest = pst_allocate(env, sizeof *manifest);
+    if (manifest == NULL) {
+        status = pst_error_no_memory(err, path, sizeof *manifest);
+        goto out;
+    }
+    if (env != NULL)
+        manifest->env = *env;
+    manifest->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    if (manifest->root == NULL)
+        status = pst_error_set_at(err, PST_EFORMAT, path, why.line,
+                                  "this is not JSON: %s", why.text);
+    else
+        status = check(manifest, path, err);
+    if (status == PST_OK)
+        *out = manifest;
+    else
+        pst__manifest_close(manifest);
+out:
+    pst_release(env, text);
+    return status;
+}
+
+int64_t pst__manifest_step(const pst__manifest *manifest)
+{
+    return json_integer_value(json_object_get(manifest->content, "step"));
+}
+
+pst_status pst__manifest_compare(const pst__manifest *manifest, const char *dir,
+                                 const pst_checkpoint *state, pst_error *err)
+{
+    const json_t *settings = json_object_get(manifest->content, "settings");
+    for (size_t i = 0; i < state->setting_count; i++) {
+        const pst_setting *own = &state->settings[i];
+        const char *saved = json_string_value(json_object_get(settings, own->name));
+        if (saved == NULL || strcmp(saved, own->value) != 0)
+            return pst_error_set(err, PST_EINVAL,
+                                 "%s: the checkpoint has %s %s and this run %s; a resumed "
+                                 "run must share it",
+                                 dir, own->name, saved != NULL ? saved : "(none)",
+                                 own->value);
+    }
+    return PST_OK;
+}
+
+const char *pst__manifest_digest(const pst__manifest *manifest, const char *part,
+                                 const char *name)
+{
+    return json_string_value(
+        json_object_get(json_object_get(manifest->content, part), name));
+}
+
+void pst__manifest_close(pst__manifest *manifest)
+{
+    if (manifest == NULL)
+        return;
+    const pst_env env = manifest->env;
+    json_decref(manifest->root);
+    pst_release(&env, manifest);
+}

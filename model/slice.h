@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * slice.h - blocks first .. last - 1 of a GPT, and what stands at its ends, as a stage.
+ *
+ * Stage 0 also has the embedding, the last one the final norm, the head and the loss.
+ * Between stages runs the residual stream: (sequences, length, width) floats.
+ * A slice reads its tokens from the batch that all slices share, by microbatch.
+ */
+#ifndef PST_MODEL_SLICE_H
+#define PST_MODEL_SLICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <penstock/gpt.h>
+#include <penstock/stage.h>
+
+#include "model/adamw.h"
+#include "model/gpt_layout.h"
+
+/*
+ * What the slices of a model work on during one run of the pipeline.
+ * Owns:    nothing; the trainer's arrays.
+ * Threads: written between runs only, apart from loss and logits, whose parts for a
+ *          microbatch are written by the worker of the last stage.
+ */
+typedef struct pst__batch {
+    size_t length;          /* tokens of a sequence, 1 .. T                    */
+    const size_t *first;    /* [microbatches + 1] where each one's sequences begin */
+    const int32_t *inputs;  /* (sequences, length)                             */
+    const int32_t *labels;  /* as inputs, or NULL: no loss                     */
+    float loss_scale;       /* of the gradient: 1 / valid labels of the batch  */
+    double *loss;           /* [microbatches] sum over the labels              */
+    float *logits;          /* without backward only; NULL: not wanted         */
+    int last_position_only; /* logits are (sequences, V), else (sequences, length, V) */
+    uint32_t dropout_key[2];
+    uint32_t dropout_step;
+} pst__batch;
+
+typedef struct pst__slice {
+    const pst_gpt_config *config;
+    const pst__batch *batch;
+    const pst_parameter *parameters; /* of this stage                          */
+    size_t parameter_count;
+    const pst__adamw_numbers *adamw;
+    double *squares; /* of this stage's tensors, in the norm's canonical array */
+    pst__gpt_layout layout;
+} pst__slice;
+
+/*
+ * Fill in `slice->layout` and the stage's table for stage `stage` of `stages`;
+ * the other members of `slice` are there. A microbatch has at most
+ * `train_sequences`, in lists without backward `eval_sequences`.
+ * Errors: PST_EINVAL  sizes that no memory can have.
+ */
+pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
+                            size_t train_sequences, size_t eval_sequences,
+                            pst_stage *out, pst_error *err);
+
+#endif

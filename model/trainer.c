@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* trainer.c - steps and evaluations on a pipeline; build.c makes the trainer. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "model/digest.h"
+#include "model/trainer_state.h"
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+pst_status pst__trainer_check_ids(const pst_trainer *trainer, size_t sequences,
+                                  size_t length, const int32_t *inputs,
+                                  const int32_t *labels, pst_error *err)
+{
+    const int32_t vocabulary = trainer->model.vocabulary;
+    for (size_t i = 0; i < sequences * length; i++) {
+        if (inputs[i] < 0 || inputs[i] >= vocabulary)
+            return pst_error_set(err, PST_EINVAL,
+                                 "sequence %zu, token %zu is id %" PRId32
+                                 "; ids go from 0 to %" PRId32,
+                                 i / length, i % length, inputs[i], vocabulary - 1);
+        if (labels && labels[i] >= vocabulary)
+            return pst_error_set(err, PST_EINVAL,
+                                 "sequence %zu, label %zu is id %" PRId32
+                                 "; ids go to %" PRId32 ", and negative ones are ignored",
+                                 i / length, i % length, labels[i], vocabulary - 1);
+    }
+    return PST_OK;
+}
+
+static int64_t count_valid(const int32_t *labels, size_t count)
+{
+    int64_t valid = 0;
+    for (size_t i = 0; i < count; i++)
+        valid += labels[i] >= 0;
+    return valid;
+}
+
+/* Makespan and bubble of the last run, from its trace. */
+static void measure(const pst_trainer *trainer, pst_step_report *report)
+{
+    uint64_t first = UINT64_MAX, last = 0, busiest = 0;
+    for (int rank = 0; rank < trainer->ranks; rank++) {
+        size_t count;
+        const pst_trace_event *event = pst_pipeline_trace(trainer->pipeline, rank, &count);
+        uint64_t busy = 0;
+        for (size_t i = 0; i < count; i++) {
+            busy += event[i].end_ns - event[i].start_ns;
+            first = event[i].start_ns < first ? event[i].start_ns : first;
+            last = event[i].end_ns > last ? event[i].end_ns : last;
+        }
+        busiest = busy > busiest ? busy : busiest;
+    }
+    report->makespan = last > first ? 1e-9 * (double)(last - first) : 0;
+    report->bubble =
+        report->makespan > 0 ? 1 - 1e-9 * (double)busiest / report->makespan : 0;
+}
+
+static double total_loss(const pst_trainer *trainer, int microbatches)
+{
+    double sum = 0;
+    for (int i = 0; i < microbatches; i++)
+        sum += trainer->loss[i];
+    return sum;
+}
+
+static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *labels,
+                        pst_step_report *report, pst_error *err)
+{
+    const size_t length = (size_t)t->model.context;
+    const size_t sequences = (size_t)t->batch_size;
+    const double started = seconds_now();
+    pst_status status = pst__trainer_check_ids(t, sequences, length, inputs, labels, err);
+    if (status != PST_OK)
+        return status;
+    const int64_t tokens = count_valid(labels, sequences * length);
+    if (tokens == 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "the batch has no label to learn from; all are negative");
+    t->batch = (pst__batch){.length = length,
+                            .first = t->train_first,
+                            .inputs = inputs,
+                            .labels = labels,
+                            .loss_scale = (float)(1.0 / (double)tokens),
+                            .loss = t->loss,
+                            .dropout_key = {(uint32_t)t->seed, (uint32_t)(t->seed >> 32)},
+                            .dropout_step = (uint32_t)t->steps};
+    pst__adamw_numbers_init(&t->numbers, &t->optimizer, t->steps);
+    status = pst_pipeline_run(t->pipeline, t->train_program, 0, t->steps, err);
+    if (status != PST_OK)
+        return status;
+    if (!t->only_gradient)
+        t->steps++;
+    *report = (pst_step_report){.step = t->steps,
+                                .loss = total_loss(t, t->microbatches) / (double)tokens,
+                                .gradient_norm = t->norm,
+                                .lr = t->numbers.rate,
+                                .tokens = tokens};
+    measure(t, report);
+    report->seconds = seconds_now() - started;
+    return PST_OK;
+}
+
+pst_status pst_trainer_step(pst_trainer *trainer, const int32_t *inputs,
+                            const int32_t *labels, pst_step_report *report, pst_error *err)
+{
+    trainer->only_gradient = 0;
+    return train(trainer, inputs, labels, report, err);
+}
+
+pst_status pst_trainer_gradient(pst_trainer *trainer, const int32_t *inputs,
+                                const int32_t *labels, pst_step_report *report,
+                                pst_error *err)
+{
+    trainer->only_gradient = 1;
+    return train(trainer, inputs, labels, report, err);
+}
+
+pst_status pst__trainer_forward(pst_trainer *trainer, size_t sequences, pst_error *err)
+{
+    const size_t each = (size_t)trainer->eval_microbatch;
+    const int microbatches = (int)((sequences + each - 1) / each);
+    for (int i = 0; i <= microbatches; i++) {
+        const size_t first = (size_t)i * each;
+        trainer->eval_first[i] = first < sequences ? first : sequences;
+    }
+    trainer->batch.first = trainer->eval_first;
+    trainer->batch.loss = trainer->loss;
+    return pst_pipeline_run(trainer->pipeline, trainer->eval_program, microbatches,
+                            trainer->steps, err);
+}
+
+pst_status pst_trainer_evaluate(pst_trainer *trainer, size_t sequences,
+                                const int32_t *inputs, const int32_t *labels,
+                                double *loss_sum, int64_t *tokens, pst_error *err)
+{
+    const size_t length = (size_t)trainer->model.context;
+    const size_t each = (size_t)trainer->eval_microbatch;
+    const size_t most = each * (size_t)trainer->eval_microbatches;
+    pst_status status =
+        pst__trainer_check_ids(trainer, sequences, length, inputs, labels, err);
+    if (status != PST_OK)
+        return status;
+    double sum = 0;
+    for (size_t done = 0; done < sequences; done += most) {
+        const size_t count = sequences - done < most ? sequences - done : most;
+        trainer->batch = (pst__batch){.length = length,
+                                      .inputs = inputs + done * length,
+                                      .labels = labels + done * length};
+        status = pst__trainer_forward(trainer, count, err);
+        if (status != PST_OK)
+            return status;
+        sum += total_loss(trainer, (int)((count + each - 1) / each));
+    }
+    if (!isfinite(sum))
+        return pst_error_set(err, PST_ENUMERIC,
+                             "the loss over the given windows is %g; the weights are "
+                             "beyond use, and an earlier checkpoint or a lower rate would "
+                             "work",
+                             sum);
+    *loss_sum = sum;
+    *tokens = count_valid(labels, sequences * length);
+    return PST_OK;
+}
+
+pst_status pst_trainer_logits(pst_trainer *trainer, int sequences, const int32_t *inputs,
+                              float *logits, pst_error *err)
+{
+    const size_t length = (size_t)trainer->model.context;
+    const size_t most =
+        (size_t)trainer->eval_microbatch * (size_t)trainer->eval_microbatches;
+    const size_t count = sequences > 0 ? (size_t)sequences : 0;
+    pst_status status = pst__trainer_check_ids(trainer, count, length, inputs, NULL, err);
+    for (size_t done = 0; status == PST_OK && done < count; done += most) {
+        trainer->batch = (pst__batch){
+            .length = length,
+            .inputs = inputs + done * length,
+            .logits = logits + done * length * (size_t)trainer->model.vocabulary};
+        status = pst__trainer_forward(trainer, count - done < most ? count - done : most,
+                                      err);
+    }
+    return status;
+}
+
+const pst_tensor *pst_trainer_weights(const pst_trainer *trainer, size_t *count)
+{
+    *count = trainer->tensor_count;
+    return trainer->weights;
+}
+
+const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer, size_t *count)
+{
+    *count = trainer->tensor_count;
+    return trainer->gradients;
+}
+
+void pst_trainer_refresh(pst_trainer *trainer)
+{
+    const pst__gpt_layout *last = &trainer->slices[trainer->stages - 1].layout;
+    if (trainer->model.untied || trainer->stages == 1)
+        return;
+    float *copy = (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
+                  last->head;
+    memcpy(copy, trainer->weights[0].data, trainer->weights[0].count * sizeof *copy);
+}
+
+int64_t pst_trainer_steps(const pst_trainer *trainer)
+{
+    return trainer->steps;
+}
+
+char *pst_trainer_digest(const pst_trainer *trainer, char *text)
+{
+    return pst__digest_tensors(trainer->weights, trainer->tensor_count, text);
+}
+
+const pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer)
+{
+    return trainer->pipeline;
+}

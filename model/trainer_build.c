@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* trainer_build.c - making a trainer: slices, lists, pipeline, first weights. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <penstock/blas.h>
+
+#include "model/philox.h"
+#include "model/trainer_state.h"
+
+/* Microbatches of the forward-only list. */
+enum { EVAL_MICROBATCHES = 16 };
+
+static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule,
+                              pst_error *err)
+{
+    const char *name = pst_schedule_name(schedule);
+    if (t->stages > t->model.layers)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d stages for %d layers; every stage needs a layer: at most "
+                             "%d stages work",
+                             t->stages, t->model.layers, t->model.layers);
+    if (t->batch_size < 1)
+        return pst_error_set(err, PST_EINVAL, "a batch of %d sequences; at least 1 works",
+                             t->batch_size);
+    if (t->microbatches > t->batch_size)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d microbatches for a batch of %d sequences; every "
+                             "microbatch needs a sequence: at most %d microbatches work",
+                             t->microbatches, t->batch_size, t->batch_size);
+    for (int rank = 0; rank < t->ranks; rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        for (size_t i = 0; i < count; i++)
+            if (pst_op_describe(row[i].op)->makes_input_grad)
+                return PST_OK;
+    }
+    return pst_error_set(err, PST_EINVAL,
+                         "schedule %s has no backward action; training needs them", name);
+}
+
+static size_t count_parameters(const pst_trainer *t)
+{
+    size_t count = 0;
+    for (int stage = 0; stage < t->stages; stage++)
+        count += pst_gpt_parameters(&t->model, stage, t->stages, NULL, 0, NULL);
+    return count;
+}
+
+static pst_status allocate(pst_trainer *t, pst_error *err)
+{
+    const pst_env *env = &t->env;
+    const size_t parameters = count_parameters(t);
+    const int most = t->microbatches > t->eval_microbatches ? t->microbatches
+                                                            : t->eval_microbatches;
+    t->slices = pst_allocate_array(env, (size_t)t->stages, sizeof *t->slices);
+    t->parameters = pst_allocate_array(env, parameters, sizeof *t->parameters);
+    t->weights = pst_allocate_array(env, parameters, sizeof *t->weights);
+    t->gradients = pst_allocate_array(env, parameters, sizeof *t->gradients);
+    t->moments = pst_allocate_array(env, 2 * parameters, sizeof *t->moments);
+    t->squares = pst_allocate_array(env, parameters, sizeof *t->squares);
+    t->train_first =
+        pst_allocate_array(env, (size_t)t->microbatches + 1, sizeof *t->train_first);
+    t->eval_first =
+        pst_allocate_array(env, (size_t)t->eval_microbatches + 1, sizeof *t->eval_first);
+    t->loss = pst_allocate_array(env, (size_t)most, sizeof *t->loss);
+    if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
+        !t->squares || !t->train_first || !t->eval_first || !t->loss)
+        return pst_error_no_memory(err, "a trainer", 0);
+    return PST_OK;
+}
+
+/* Larger microbatches first. */
+static void cut_batch(pst_trainer *t)
+{
+    const size_t each = (size_t)(t->batch_size / t->microbatches);
+    const size_t larger = (size_t)(t->batch_size % t->microbatches);
+    for (size_t i = 0; i < (size_t)t->microbatches; i++)
+        t->train_first[i + 1] = t->train_first[i] + each + (i < larger ? 1 : 0);
+}
+
+/* Fill slices and the pipeline's table of stages. */
+static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
+{
+    pst_parameter *next = t->parameters;
+    const size_t train_sequences = t->train_first[1];
+    const size_t capacity = count_parameters(t);
+    for (int stage = 0; stage < t->stages; stage++) {
+        const size_t room = capacity - (size_t)(next - t->parameters);
+        pst__slice *slice = &t->slices[stage];
+        *slice = (pst__slice){.config = &t->model,
+                              .batch = &t->batch,
+                              .parameters = next,
+                              .adamw = &t->numbers,
+                              .squares = &t->squares[t->tensor_count]};
+        slice->parameter_count =
+            pst_gpt_parameters(&t->model, stage, t->stages, next, room, NULL);
+        for (size_t i = 0; i < slice->parameter_count; i++)
+            t->tensor_count += !next[i].tied_copy;
+        next += slice->parameter_count;
+        const pst_status status =
+            pst__slice_stage(slice, stage, t->stages, train_sequences,
+                             (size_t)t->eval_microbatch, &stages[stage], err);
+        if (status != PST_OK)
+            return status;
+    }
+    return PST_OK;
+}
+
+/* Name the first tensor that is not finite. */
+static pst_status not_finite(const pst_trainer *t, int64_t iteration, pst_error *err)
+{
+    for (size_t i = 0; i < t->tensor_count; i++)
+        if (!isfinite(t->squares[i]))
+            return pst_error_set(err, PST_ENUMERIC,
+                                 "step %lld: the gradient of %s is not finite; no weight "
+                                 "was changed. A lower rate, or clipping, would work",
+                                 (long long)iteration + 1, t->weights[i].name);
+    return pst_error_set(err, PST_ENUMERIC,
+                         "step %lld: the loss is not finite; no weight was changed. A "
+                         "lower rate, or clipping, would work",
+                         (long long)iteration + 1);
+}
+
+/* Between `reduce` and `step` of all stages: the global norm, and what clips it. */
+static pst_status combine(void *user, int64_t iteration, int *step, pst_error *err)
+{
+    pst_trainer *t = user;
+    double sum = 0, loss = 0;
+    for (size_t i = 0; i < t->tensor_count; i++)
+        sum += t->squares[i];
+    for (int i = 0; i < t->microbatches; i++)
+        loss += t->loss[i];
+    if (!isfinite(sum) || !isfinite(loss))
+        return not_finite(t, iteration, err);
+    t->norm = sqrt(sum);
+    t->numbers.clip = (float)pst__adamw_clip(&t->optimizer, t->norm);
+    *step = !t->only_gradient;
+    return PST_OK;
+}
+
+/* Every stage's forwards of all microbatches, one stage of a rank after the other. */
+static pst_status forward_list(pst_trainer *t, const pst_schedule *schedule,
+                               pst_schedule **out, pst_error *err)
+{
+    pst_schedule_builder *builder;
+    pst_status status = pst_schedule_builder_create(
+        &t->env, t->ranks, t->stages, t->eval_microbatches, &builder, err);
+    if (status != PST_OK)
+        return status;
+    for (int stage = 0; stage < t->stages; stage++)
+        for (int i = 0; i < t->eval_microbatches; i++) {
+            const pst_action action = {.op = PST_OP_FORWARD,
+                                       .stage = (uint16_t)stage,
+                                       .microbatch = (uint32_t)i};
+            status = pst_schedule_builder_append(
+                builder, pst_schedule_rank_of(schedule, stage), action, err);
+            if (status != PST_OK) {
+                pst_schedule_builder_destroy(builder);
+                return status;
+            }
+        }
+    return pst_schedule_builder_finish(builder, "forward only", NULL, out, err);
+}
+
+static pst_status load_lists(pst_trainer *t, const pst_schedule *schedule, pst_error *err)
+{
+    pst_schedule *forward;
+    pst_status status = pst_pipeline_load(t->pipeline, schedule, &t->train_program, err);
+    if (status != PST_OK)
+        return status;
+    status = forward_list(t, schedule, &forward, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_pipeline_load(t->pipeline, forward, &t->eval_program, err);
+    pst_schedule_destroy(forward);
+    return status;
+}
+
+static pst_tensor renamed(const pst_tensor *tensor, const char *prefix, float *data)
+{
+    pst_tensor own = *tensor;
+    snprintf(own.name, sizeof own.name, "%s%.80s", prefix, tensor->name);
+    own.data = data;
+    return own;
+}
+
+/* The lists of tensors, pointing into the pipeline's memory. */
+static void list_tensors(pst_trainer *t)
+{
+    size_t count = 0;
+    for (int stage = 0; stage < t->stages; stage++) {
+        const pst__slice *slice = &t->slices[stage];
+        float *weights = pst_pipeline_weights(t->pipeline, stage);
+        float *gradients = pst_pipeline_gradients(t->pipeline, stage);
+        float *m = pst_pipeline_optimizer(t->pipeline, stage);
+        float *v = m + slice->layout.weight_floats;
+        for (size_t i = 0; i < slice->parameter_count; i++) {
+            const pst_parameter *p = &slice->parameters[i];
+            if (p->tied_copy)
+                continue;
+            t->weights[count] = renamed(&p->tensor, "", weights + p->offset);
+            t->gradients[count] = renamed(&p->tensor, "", gradients + p->offset);
+            t->moments[2 * count] = renamed(&p->tensor, "m.", m + p->offset);
+            t->moments[2 * count + 1] = renamed(&p->tensor, "v.", v + p->offset);
+            count++;
+        }
+    }
+}
+
+void pst__trainer_initialize(pst_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->tensor_count; i++) {
+        const pst_tensor *tensor = &trainer->weights[i];
+        const pst__gpt_initial initial = pst__gpt_initial_of(&trainer->model, tensor);
+        if (initial.deviation > 0)
+            pst__philox_normal(trainer->seed, (uint32_t)i, initial.deviation, tensor->data,
+                               tensor->count);
+        else
+            for (size_t k = 0; k < tensor->count; k++)
+                tensor->data[k] = initial.constant;
+    }
+    pst_trainer_refresh(trainer);
+}
+
+static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
+                                const pst_stage *stages, pst_error *err)
+{
+    int *rank_of_stage =
+        pst_allocate_array(&t->env, (size_t)t->stages, sizeof *rank_of_stage);
+    if (!rank_of_stage)
+        return pst_error_no_memory(err, "a trainer", 0);
+    for (int stage = 0; stage < t->stages; stage++)
+        rank_of_stage[stage] = pst_schedule_rank_of(options->schedule, stage);
+    const pst__gpt_layout *first = &t->slices[0].layout;
+    const pst__gpt_layout *last = &t->slices[t->stages - 1].layout;
+    const pst_tie tie = {.first_stage = 0,
+                         .first_offset = first->wte,
+                         .second_stage = t->stages - 1,
+                         .second_offset = last->head_gradient,
+                         .count = (size_t)t->model.vocabulary * (size_t)t->model.width};
+    pst_pipeline_options own = options->pipeline;
+    own.ties = &tie;
+    own.tie_count = !t->model.untied;
+    own.combine = combine;
+    own.combine_user = t;
+    const pst_status status = pst_pipeline_create(&t->env, stages, t->stages, rank_of_stage,
+                                                  t->ranks, &own, &t->pipeline, err);
+    pst_release(&t->env, rank_of_stage);
+    return status;
+}
+
+static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *options,
+                                 pst_error *err)
+{
+    pst_stage *stages = pst_allocate_array(&t->env, (size_t)t->stages, sizeof *stages);
+    if (!stages)
+        return pst_error_no_memory(err, "a trainer", 0);
+    pst_status status = cut_model(t, stages, err);
+    if (status == PST_OK)
+        status = make_pipeline(t, options, stages, err);
+    pst_release(&t->env, stages);
+    return status;
+}
+
+static pst_status build(pst_trainer *t, const pst_trainer_options *options, pst_error *err)
+{
+    pst_status status;
+    if ((status = pst_gpt_config_complete(&t->model, err)) != PST_OK ||
+        (status = pst__adamw_complete(&t->optimizer, err)) != PST_OK ||
+        (status = check_shape(t, options->schedule, err)) != PST_OK ||
+        (status = pst_blas_check(&t->env, t->ranks, err)) != PST_OK)
+        return status;
+    t->blas = pst_blas_acquire() + 1;
+    if (t->eval_microbatch == 0)
+        t->eval_microbatch = (t->batch_size + t->microbatches - 1) / t->microbatches;
+    t->eval_microbatches = EVAL_MICROBATCHES;
+    if ((status = allocate(t, err)) != PST_OK)
+        return status;
+    cut_batch(t);
+    if ((status = build_pipeline(t, options, err)) != PST_OK ||
+        (status = load_lists(t, options->schedule, err)) != PST_OK)
+        return status;
+    list_tensors(t);
+    pst__trainer_initialize(t);
+    return PST_OK;
+}
+
+pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *options,
+                              pst_trainer **out, pst_error *err)
+{
+    pst_trainer *t = pst_allocate(env, sizeof *t);
+    if (!t)
+        return pst_error_no_memory(err, "a trainer", sizeof *t);
+    if (env)
+        t->env = *env;
+    t->model = options->model;
+    t->optimizer = options->optimizer;
+    t->seed = options->seed;
+    t->batch_size = options->batch;
+    t->eval_microbatch = options->eval_microbatch;
+    t->stages = pst_schedule_stages(options->schedule);
+    t->ranks = pst_schedule_ranks(options->schedule);
+    t->microbatches = pst_schedule_microbatches(options->schedule);
+    const pst_status status = build(t, options, err);
+    if (status == PST_OK)
+        *out = t;
+    else
+        pst_trainer_destroy(t);
+    return status;
+}
+
+void pst_trainer_destroy(pst_trainer *trainer)
+{
+    if (!trainer)
+        return;
+    const pst_env env = trainer->env;
+    pst_pipeline_destroy(trainer->pipeline);
+    if (trainer->blas > 0)
+        pst_blas_release(trainer->blas - 1);
+    pst_release(&env, trainer->slices);
+    pst_release(&env, trainer->parameters);
+    pst_release(&env, trainer->weights);
+    pst_release(&env, trainer->gradients);
+    pst_release(&env, trainer->moments);
+    pst_release(&env, trainer->squares);
+    pst_release(&env, trainer->train_first);
+    pst_release(&env, trainer->eval_first);
+    pst_release(&env, trainer->loss);
+    pst_release(&env, trainer);
+}

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# docs/ - manual pages and guides.
+
+dist_man_MANS += \
+	%D%/libpenstock.3 \
+	%D%/penstock.7 \
+	%D%/pipetrain.1
+
+dist_doc_DATA += \
+	%D%/ARCHITECTURE.md

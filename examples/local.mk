@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# examples/ - programs for an installed Penstock; the build does not build them.
+
+examplesdir = $(docdir)/examples
+dist_examples_DATA = \
+	%D%/Makefile \
+	%D%/three_stages.c

@@ -51,7 +51,7 @@ static pst_status make_one(const char *path, char *above, pst_error *err)
         int reason = errno;
         if (reason == EEXIST && is_folder(path))
             return PST_OK;
-        errno = reason;
+        errno = reason == EEXIST ? ENOTDIR : reason;
         return refused(err, path);
     }
     return pst__folder_sync(folder_above(path, above), err);

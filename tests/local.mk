@@ -12,7 +12,7 @@ if HAVE_CHECK
 
 # Every test program has the same main() and its own pst_test_suite().
 check_LTLIBRARIES += %D%/libtestmain.la
-%C%_libtestmain_la_SOURCES = %D%/main.c
+%C%_libtestmain_la_SOURCES = %D%/main.c %D%/suite.h
 
 include tests/sched/local.mk
 include tests/stages/local.mk

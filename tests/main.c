@@ -6,9 +6,7 @@
  */
 #include <stdlib.h>
 
-#include <check.h>
-
-Suite *pst_test_suite(void);
+#include "tests/suite.h"
 
 int main(void)
 {

@@ -1,4 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/model - one program a source file of model/.
+# tests/model - one program a source file of model/, or one a subject of several.
 
-model_test_libs = tests/libtestmain.la model/libmodel.la stages/libstages.la sched/libsched.la $(CHECK_LIBS)
+check_LTLIBRARIES += %D%/libsupport.la
+%C%_libsupport_la_SOURCES = %D%/support.c %D%/support.h
+
+model_test_libs = %D%/libsupport.la tests/libtestmain.la model/libmodel.la \
+	stages/libstages.la sched/libsched.la $(CHECK_LIBS)
+
+check_PROGRAMS += %D%/test_gradient
+%C%_test_gradient_LDADD = $(model_test_libs)
+TESTS += %D%/test_gradient
+
+check_PROGRAMS += %D%/test_reference
+%C%_test_reference_LDADD = $(model_test_libs)
+TESTS += %D%/test_reference
+
+check_PROGRAMS += %D%/test_trainer
+%C%_test_trainer_LDADD = $(model_test_libs)
+TESTS += %D%/test_trainer
+
+check_PROGRAMS += %D%/test_adamw
+%C%_test_adamw_LDADD = $(model_test_libs)
+TESTS += %D%/test_adamw
+
+check_PROGRAMS += %D%/test_gpt
+%C%_test_gpt_LDADD = $(model_test_libs)
+TESTS += %D%/test_gpt
+
+check_PROGRAMS += %D%/test_text
+%C%_test_text_LDADD = $(model_test_libs)
+TESTS += %D%/test_text
+
+check_PROGRAMS += %D%/test_safetensors
+%C%_test_safetensors_LDADD = $(model_test_libs)
+TESTS += %D%/test_safetensors
+
+check_PROGRAMS += %D%/test_checkpoint
+%C%_test_checkpoint_LDADD = $(model_test_libs)
+TESTS += %D%/test_checkpoint
+
+check_PROGRAMS += %D%/test_kernels
+%C%_test_kernels_LDADD = $(model_test_libs)
+TESTS += %D%/test_kernels
+
+check_PROGRAMS += %D%/test_philox
+%C%_test_philox_LDADD = $(model_test_libs)
+TESTS += %D%/test_philox
+
+check_PROGRAMS += %D%/test_digest
+%C%_test_digest_LDADD = $(model_test_libs)
+TESTS += %D%/test_digest
+if X86_LEVELS
+%C%_test_kernels_CPPFLAGS = $(AM_CPPFLAGS) -DPST_X86_LEVELS=1
+endif

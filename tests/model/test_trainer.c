@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_trainer.c - the same bits for every cut and list; what is refused; what a
+ * failed step leaves alone.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/registry.h>
+
+#include "tests/model/support.h"
+#include "tests/suite.h"
+
+static const pst_adamw optimizer = {
+    .lr = 1e-2, .min_lr = -1, .weight_decay = 0.1, .clip = 1, .warmup = 2, .steps = 6};
+
+static void digest_after(const small *how, int steps, char *hex)
+{
+    pst_trainer *trainer = small_trainer(how);
+    for (int step = 0; step < steps; step++)
+        step_of(trainer, how, (uint64_t)step);
+    pst_trainer_digest(trainer, hex);
+    pst_trainer_destroy(trainer);
+}
+
+static small shape_of(const char *schedule, int stages, int untied, float dropout)
+{
+    return (small){.schedule = schedule,
+                   .stages = stages,
+                   .microbatches = 3,
+                   .batch = 8,
+                   .seed = 3,
+                   .model = {.context = 8,
+                             .vocabulary = 32,
+                             .untied = untied,
+                             .bias = untied,
+                             .dropout = dropout},
+                   .optimizer = optimizer};
+}
+
+/* Loop variable: tied or untied, with and without dropout. */
+START_TEST(bits_do_not_depend_on_the_cut_or_the_list)
+{
+    const float dropout = _i & 2 ? 0.2f : 0;
+    char first[65], other[65];
+    small how = shape_of("gpipe", 1, _i & 1, dropout);
+    digest_after(&how, 5, first);
+    for (int stages = 1; stages <= 4; stages++) {
+        how = shape_of("gpipe", stages, _i & 1, dropout);
+        digest_after(&how, 5, other);
+        ck_assert_str_eq(first, other);
+        how = shape_of("1f1b", stages, _i & 1, dropout);
+        digest_after(&how, 5, other);
+        ck_assert_str_eq(first, other);
+    }
+    how.seed++;
+    digest_after(&how, 5, other);
+    ck_assert_str_ne(first, other);
+    how.seed--;
+    digest_after(&how, 6, other);
+    ck_assert_str_ne(first, other);
+}
+END_TEST
+
+/* A list of one's own: I and W apart, weights last and in descending order. */
+static pst_schedule *delayed_weights(int stages, int microbatches)
+{
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule_builder *builder;
+    pst_schedule *schedule = NULL;
+    pst_schedule_builder_create(NULL, stages, stages, microbatches, &builder, &err);
+    for (int rank = 0; rank < stages; rank++) {
+        static const pst_op ops[] = {PST_OP_FORWARD, PST_OP_BACKWARD_INPUT,
+                                     PST_OP_BACKWARD_WEIGHT};
+        for (int phase = 0; phase < 3; phase++)
+            for (int i = 0; i < microbatches; i++) {
+                const int microbatch = phase == 2 ? microbatches - 1 - i : i;
+                const pst_action action = {.microbatch = (uint32_t)microbatch,
+                                           .stage = (uint16_t)rank,
+                                           .op = (uint8_t)ops[phase]};
+                pst_schedule_builder_append(builder, rank, action, &err);
+            }
+    }
+    pst_schedule_builder_finish(builder, "delayed weights", NULL, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    return schedule;
+}
+
+START_TEST(bits_do_not_depend_on_when_weights_are_due)
+{
+    small how = shape_of("1f1b", 2, 0, 0);
+    char first[65], other[65];
+    digest_after(&how, 3, first);
+    pst_schedule *schedule = delayed_weights(2, 3);
+    how.model.layers = 4;
+    how.model.heads = 2;
+    how.model.width = 16;
+    const pst_trainer_options options = {.model = how.model,
+                                         .optimizer = how.optimizer,
+                                         .batch = how.batch,
+                                         .schedule = schedule,
+                                         .seed = how.seed};
+    pst_error err = PST_ERROR_INIT;
+    pst_trainer *trainer;
+    ck_assert_msg(pst_trainer_create(NULL, &options, &trainer, &err) == PST_OK, "%s",
+                  err.text);
+    pst_schedule_destroy(schedule);
+    for (int step = 0; step < 3; step++)
+        step_of(trainer, &how, (uint64_t)step);
+    ck_assert_str_eq(first, pst_trainer_digest(trainer, other));
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(training_lowers_the_loss)
+{
+    const small how = {.stages = 2,
+                       .batch = 4,
+                       .model = {.context = 8, .vocabulary = 32},
+                       .optimizer = {.lr = 1e-2, .min_lr = -1}};
+    pst_trainer *trainer = small_trainer(&how);
+    const double first = step_of(trainer, &how, 1);
+    ck_assert_msg(fabs(first - log(32)) < 0.2, "the first loss is %g", first);
+    double last = first;
+    for (int step = 0; step < 60; step++)
+        last = step_of(trainer, &how, 1);
+    ck_assert_msg(last < 0.5 * first, "from %g to %g", first, last);
+    ck_assert_int_eq(pst_trainer_steps(trainer), 61);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(a_report_says_what_a_step_did)
+{
+    const small how = {.stages = 2,
+                       .batch = 4,
+                       .model = {.context = 8, .vocabulary = 32},
+                       .optimizer = {.lr = 1e-2, .min_lr = -1, .warmup = 4, .steps = 10}};
+    pst_trainer *trainer = small_trainer(&how);
+    pst_error err = PST_ERROR_INIT;
+    pst_step_report report;
+    int32_t inputs[32], labels[32];
+    random_ids(inputs, 32, 32, 1);
+    random_ids(labels, 32, 32, 2);
+    labels[3] = labels[31] = -100;
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_OK);
+    ck_assert_int_eq(report.step, 1);
+    ck_assert_int_eq(report.tokens, 30);
+    ck_assert_double_eq_tol(report.lr, 1e-2 / 4, 1e-8);
+    ck_assert_double_gt(report.gradient_norm, 0);
+    ck_assert_double_gt(report.seconds, 0);
+    ck_assert_double_gt(report.makespan, 0);
+    ck_assert_double_le(report.makespan, report.seconds);
+    ck_assert(report.bubble >= 0 && report.bubble < 1);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(a_gradient_changes_no_weight)
+{
+    const small how = {.stages = 2, .model = {.context = 8, .vocabulary = 32}};
+    pst_trainer *trainer = small_trainer(&how);
+    char before[65], after[65];
+    pst_trainer_digest(trainer, before);
+    gradient_of(trainer, &how, 1);
+    ck_assert_str_eq(before, pst_trainer_digest(trainer, after));
+    ck_assert_int_eq(pst_trainer_steps(trainer), 0);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+/* Losses over any number of windows do not depend on how they are cut. */
+START_TEST(evaluation_sums_over_all_windows)
+{
+    const small how = {.stages = 2, .model = {.context = 8, .vocabulary = 32}};
+    enum { WINDOWS = 75 };
+    pst_trainer *trainer = small_trainer(&how);
+    pst_error err = PST_ERROR_INIT;
+    static int32_t ids[2][WINDOWS * 8];
+    double whole, sum = 0;
+    int64_t tokens, counted = 0;
+    random_ids(ids[0], WINDOWS * 8, 32, 1);
+    random_ids(ids[1], WINDOWS * 8, 32, 2);
+    ids[1][17] = -100;
+    ck_assert_int_eq(pst_trainer_evaluate(trainer, WINDOWS, ids[0], ids[1], &whole, &tokens,
+                                          &err),
+                     PST_OK);
+    ck_assert_int_eq(tokens, WINDOWS * 8 - 1);
+    for (int i = 0; i < WINDOWS; i++) {
+        double part;
+        int64_t some;
+        ck_assert_int_eq(pst_trainer_evaluate(trainer, 1, ids[0] + 8 * i, ids[1] + 8 * i,
+                                              &part, &some, &err),
+                         PST_OK);
+        sum += part;
+        counted += some;
+    }
+    ck_assert_int_eq(counted, tokens);
+    ck_assert_double_eq_tol(whole, sum, 1e-4);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(generation_repeats_itself_and_follows_the_logits)
+{
+    const small how = {.stages = 2, .model = {.context = 8, .vocabulary = 32}};
+    pst_trainer *trainer = small_trainer(&how);
+    pst_error err = PST_ERROR_INIT;
+    int32_t a[30] = {5, 6}, b[30] = {5, 6}, c[30] = {5, 6}, window[8];
+    float logits[8 * 32];
+    ck_assert_int_eq(pst_trainer_generate(trainer, a, 2, 28, 0.8, 7, &err), PST_OK);
+    ck_assert_int_eq(pst_trainer_generate(trainer, b, 2, 28, 0.8, 7, &err), PST_OK);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert_int_eq(pst_trainer_generate(trainer, c, 2, 28, 0.8, 8, &err), PST_OK);
+    ck_assert_mem_ne(a, c, sizeof a);
+    ck_assert_int_eq(pst_trainer_generate(trainer, a, 2, 28, 0, 7, &err), PST_OK);
+    memcpy(window, a + 21, sizeof window);
+    ck_assert_int_eq(pst_trainer_logits(trainer, 1, window, logits, &err), PST_OK);
+    for (int i = 0; i < 32; i++)
+        ck_assert_float_le(logits[7 * 32 + i], logits[7 * 32 + a[29]]);
+    ck_assert_int_eq(pst_trainer_generate(trainer, a, 0, 3, 1, 7, &err), PST_EINVAL);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(a_step_that_is_not_finite_changes_nothing)
+{
+    const small how = {
+        .stages = 2, .model = {.context = 8, .vocabulary = 32}, .optimizer = {.lr = 1e-2}};
+    pst_trainer *trainer = small_trainer(&how);
+    pst_error err = PST_ERROR_INIT;
+    pst_step_report report;
+    size_t count;
+    const pst_tensor *weights = pst_trainer_weights(trainer, &count);
+    int32_t ids[32];
+    char before[65], after[65];
+    step_of(trainer, &how, 1);
+    const float good = weights[4].data[0];
+    weights[4].data[0] = NAN;
+    pst_trainer_digest(trainer, before);
+    random_ids(ids, 32, 32, 1);
+    ck_assert_int_eq(pst_trainer_step(trainer, ids, ids, &report, &err), PST_ENUMERIC);
+    ck_assert_str_eq(err.text, "step 2: the gradient of wte.weight is not finite; no weight "
+                               "was changed. A lower rate, or clipping, would work");
+    ck_assert_str_eq(before, pst_trainer_digest(trainer, after));
+    ck_assert_int_eq(pst_trainer_steps(trainer), 1);
+    weights[4].data[0] = good;
+    step_of(trainer, &how, 2);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(ids_outside_the_vocabulary_are_refused)
+{
+    const small how = {.stages = 2, .model = {.context = 8, .vocabulary = 32}};
+    pst_trainer *trainer = small_trainer(&how);
+    pst_step_report report;
+    int32_t inputs[32] = {0}, labels[32] = {0};
+    pst_error err = PST_ERROR_INIT;
+    inputs[17] = 32;
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
+    ck_assert_str_eq(err.text, "sequence 2, token 1 is id 32; ids go from 0 to 31");
+    inputs[17] = 0;
+    labels[8] = 99;
+    err = (pst_error)PST_ERROR_INIT;
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
+    ck_assert_str_eq(err.text, "sequence 1, label 0 is id 99; ids go to 31, and negative "
+                               "ones are ignored");
+    for (int i = 0; i < 32; i++)
+        labels[i] = -1;
+    err = (pst_error)PST_ERROR_INIT;
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
+    ck_assert_str_eq(err.text, "the batch has no label to learn from; all are negative");
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+static const struct {
+    small how;
+    const char *text;
+} refused[] = {
+    {{.stages = 5},
+     "5 stages for 4 layers; every stage needs a layer: at most 4 stages work"},
+    {{.microbatches = 5, .batch = 4},
+     "5 microbatches for a batch of 4 sequences; every microbatch needs a sequence: at "
+     "most 4 microbatches work"},
+    {{.model = {.heads = 3}},
+     "3 heads for width 16; heads must divide the width: 2 or 4 works"},
+    {{.optimizer = {.lr = -1}}, "learning rate -1; it must be 0 or more"},
+};
+
+START_TEST(a_trainer_that_cannot_be_is_refused)
+{
+    pst_error err = PST_ERROR_INIT;
+    pst_trainer *trainer = NULL;
+    ck_assert_int_eq(small_trainer_try(&refused[_i].how, &trainer, &err), PST_EINVAL);
+    ck_assert_str_eq(err.text, refused[_i].text);
+    ck_assert_ptr_null(trainer);
+}
+END_TEST
+
+Suite *pst_test_suite(void)
+{
+    Suite *suite = suite_create("trainer");
+    TCase *bits = tcase_create("bits");
+    tcase_set_timeout(bits, 240);
+    tcase_add_loop_test(bits, bits_do_not_depend_on_the_cut_or_the_list, 0, 4);
+    tcase_add_test(bits, bits_do_not_depend_on_when_weights_are_due);
+    suite_add_tcase(suite, bits);
+    TCase *runs = tcase_create("runs");
+    tcase_set_timeout(runs, 240);
+    tcase_add_test(runs, training_lowers_the_loss);
+    tcase_add_test(runs, a_report_says_what_a_step_did);
+    tcase_add_test(runs, a_gradient_changes_no_weight);
+    tcase_add_test(runs, evaluation_sums_over_all_windows);
+    tcase_add_test(runs, generation_repeats_itself_and_follows_the_logits);
+    suite_add_tcase(suite, runs);
+    TCase *faults = tcase_create("faults");
+    tcase_set_timeout(faults, 240);
+    tcase_add_test(faults, a_step_that_is_not_finite_changes_nothing);
+    tcase_add_test(faults, ids_outside_the_vocabulary_are_refused);
+    tcase_add_loop_test(faults, a_trainer_that_cannot_be_is_refused, 0,
+                        sizeof refused / sizeof *refused);
+    suite_add_tcase(suite, faults);
+    return suite;
+}

@@ -284,11 +284,16 @@ pst_status pst_schedule_check_rendezvous(const pst_env *env, const pst_schedule 
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
         for (size_t i = 0; i < count; i++)
-            if (!pst_op_describe(row[i].op)->computes)
+            if (!pst_op_describe(row[i].op)->computes &&
+                pst_op_describe(row[i].op)->has_microbatch)
                 return pst__deadlock_check(env, schedule, PST_SENDS_RENDEZVOUS, err);
     }
-    pst_schedule *lowered;
-    pst_status status = pst__lower_in_time(env, schedule, &lowered, err);
+    pst_schedule *computing, *lowered;
+    pst_status status = pst_schedule_compute_only(env, schedule, &computing, err);
+    if (status != PST_OK)
+        return status;
+    status = pst__lower_in_time(env, computing, &lowered, err);
+    pst_schedule_destroy(computing);
     if (status != PST_OK)
         return status;
     status = pst__deadlock_check(env, lowered, PST_SENDS_RENDEZVOUS, err);

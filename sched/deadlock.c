@@ -210,7 +210,10 @@ static pst_status advance(walk *w, int rank, int *moved, pst_visit visit, void *
     size_t length = head_length(w, rank);
     for (size_t k = 0; k < length; k++) {
         if (visit != NULL && pst_op_describe(a[k].op)->computes) {
-            pst_status status = visit(user, rank, a[k], err);
+            /* In a list that was not checked the second of a pair may be marked too. */
+            pst_action visited = a[k];
+            visited.paired = k + 1 < length;
+            pst_status status = visit(user, rank, visited, err);
             if (status != PST_OK)
                 return status;
         }
@@ -259,7 +262,9 @@ static pst_status describe_cycle(const walk *w, int first, pst_error *err)
                  pst_schedule_cell(w->schedule, rank, w->next[rank]), wanted, missed.rank);
         used = append(text, sizeof text, used, part);
         rank = missed.rank;
-        if (++links == MOST_LINKS && rank != first) {
+        links++;
+        if (rank != first &&
+            (links == MOST_LINKS || used + sizeof part + sizeof ", and so on" > sizeof text)) {
             append(text, sizeof text, used, ", and so on");
             break;
         }

@@ -38,7 +38,8 @@ static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
 static int closed_form(const pst_shape *shape, double forward, double backward,
                        double latency, pst_closed_form *out)
 {
-    int p = shape->ranks, m = shape->microbatches;
+    int m = shape->microbatches;
+    double p = shape->ranks; /* m + p is beyond an int's range for the largest m */
     *out = (pst_closed_form){.makespan = (m + p - 1) * (forward + backward) +
                                          2 * latency * (p - 1),
                              .peak_first_rank = m,

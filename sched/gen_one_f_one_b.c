@@ -55,8 +55,9 @@ static int closed_form(const pst_shape *shape, double forward, double backward,
      * docs/ARCHITECTURE.md. */
     if (latency > 0 && m % p != 0 && m % p != 1)
         return 0;
-    *out = (pst_closed_form){.makespan = (m + p - 1) * (forward + backward) +
-                                         2 * latency * (m + p - 2 - m / p),
+    double slots = (double)m + p - 1; /* beyond an int's range for the largest m */
+    double hops = p > 1 ? 2 * (slots - 1 - m / p) : 0;
+    *out = (pst_closed_form){.makespan = slots * (forward + backward) + latency * hops,
                              .peak_first_rank = smaller(p, m),
                              .peak_last_rank = 1,
                              .formula = "(m+p-1)(F+I+W) + 2c(m+p-2-floor(m/p))"};

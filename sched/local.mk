@@ -36,24 +36,5 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/generator.h \
 	%D%/lower_in_time.h \
 	%D%/os.h
-	%D%/env.c \
-	%D%/file.c \
-	%D%/os.c \
-	%D%/version.c \
-	%D%/ops.c \
-	%D%/schedule.c \
-	%D%/registry.c \
-	%D%/gen_gpipe.c \
-	%D%/gen_one_f_one_b.c \
-	%D%/check.c \
-	%D%/lower.c \
-	%D%/simulate.c \
-	%D%/schedule_csv.c \
-	%D%/report_json.c \
-	%D%/deadlock.c \
-	%D%/deadlock.h \
-	%D%/generator.h \
-	%D%/lower_in_time.h \
-	%D%/os.h
 %C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libsched_la_LIBADD = $(JANSSON_LIBS)

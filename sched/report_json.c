@@ -2,6 +2,7 @@
 /* report_json.c - reports as JSON. */
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <penstock/report_json.h>
 
@@ -19,6 +20,19 @@ static json_t *real_numbers(const double *values, int count)
     for (int i = 0; i < count; i++)
         json_array_append_new(array, json_real(values[i]));
     return array;
+}
+
+/* A name or message as a JSON string, which is UTF-8: other bytes become '?'. */
+static json_t *words(const char *text)
+{
+    json_t *string = json_string(text);
+    char *copy = string == NULL ? strdup(text) : NULL;
+    for (char *c = copy; c != NULL && *c != 0; c++)
+        *c = (unsigned char)*c < 128 ? *c : '?';
+    if (copy != NULL)
+        string = json_string(copy);
+    free(copy);
+    return string;
 }
 
 /* The text of `root`, which is given up, in the caller's kind of memory. */
@@ -40,8 +54,8 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
                                  char **text, pst_error *err)
 {
     json_t *root = json_pack(
-        "{s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o, s:i}",
-        "schedule", schedule, "ranks", s->ranks, "stages", s->stages, "microbatches",
+        "{s:o, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o, s:i}",
+        "schedule", words(schedule), "ranks", s->ranks, "stages", s->stages, "microbatches",
         s->microbatches, "iterations", s->iterations, "makespan", s->makespan,
         "longest_rank", s->longest_rank, "ideal", s->ideal, "bubble", "of_makespan",
         s->bubble.of_makespan, "of_ideal", s->bubble.of_ideal, "longest_rank",
@@ -63,15 +77,15 @@ pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
 {
     json_t *root;
     if (found->status != PST_OK)
-        root = json_pack("{s:b, s:s, s:s, s:i, s:s}", "valid", 0, "status",
-                         pst_status_text(found->status), "file", found->file, "line",
-                         found->line, "message", found->text);
+        root = json_pack("{s:b, s:s, s:o, s:i, s:o}", "valid", 0, "status",
+                         pst_status_text(found->status), "file", words(found->file), "line",
+                         found->line, "message", words(found->text));
     else
-        root = json_pack("{s:b, s:i, s:i, s:i, s:I, s:s?}", "valid", 1, "ranks",
+        root = json_pack("{s:b, s:i, s:i, s:i, s:I, s:o}", "valid", 1, "ranks",
                          pst_schedule_ranks(schedule), "stages",
                          pst_schedule_stages(schedule), "microbatches",
                          pst_schedule_microbatches(schedule), "actions",
                          (json_int_t)pst_schedule_action_count(schedule), "rendezvous",
-                         rendezvous->status != PST_OK ? rendezvous->text : NULL);
+                         rendezvous->status != PST_OK ? words(rendezvous->text) : json_null());
     return finish(env, root, text, err);
 }

@@ -204,6 +204,9 @@ pst_status pst_schedule_builder_idle(pst_schedule_builder *builder, int rank,
                                      pst_error *err)
 {
     pst_schedule *schedule = builder->schedule;
+    if (rank < 0 || rank >= schedule->ranks)
+        return pst_error_set(err, PST_ESCHEDULE, "rank %d: there are %d", rank,
+                             schedule->ranks);
     row *r = &schedule->rows[rank];
     size_t before = r->idle_count > 0 ? r->idle[r->idle_count - 1].idle : 0;
     if (r->idle_count > 0 && r->idle[r->idle_count - 1].index == r->count) {

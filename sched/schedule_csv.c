@@ -32,6 +32,16 @@ typedef struct reading {
     pst_schedule_builder *builder; /* NULL in the first pass                   */
 } reading;
 
+/* The beginning of `text`, fit to be printed. */
+static const char *show(span text, char shown[SHOWN + 4])
+{
+    size_t length = text.length < SHOWN ? text.length : SHOWN;
+    for (size_t i = 0; i < length; i++)
+        shown[i] = text.at[i] >= ' ' && text.at[i] < 127 ? text.at[i] : '?';
+    snprintf(shown + length, 4, "%s", text.length > SHOWN ? "..." : "");
+    return shown;
+}
+
 static pst_status PST_PRINTF(4, 5)
     refuse(const reading *r, span cell, pst_error *err, const char *format, ...)
 {
@@ -40,12 +50,8 @@ static pst_status PST_PRINTF(4, 5)
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    size_t length = cell.length < SHOWN ? cell.length : SHOWN;
-    for (size_t i = 0; i < length; i++)
-        shown[i] = cell.at[i] >= ' ' && cell.at[i] < 127 ? cell.at[i] : '?';
-    snprintf(shown + length, 4, "%s", cell.length > SHOWN ? "..." : "");
     return pst_error_set_at(err, PST_EFORMAT, r->name, r->line, "cell %zu (\"%s\"): %s",
-                            r->cell, shown, reason);
+                            r->cell, show(cell, shown), reason);
 }
 
 static int is_blank(char c)
@@ -125,6 +131,7 @@ static pst_status note_ids(reading *r, span cell, int64_t stage, int64_t microba
 static pst_status parse_action(reading *r, span cell, span text, int paired,
                                pst_error *err)
 {
+    char shown[SHOWN + 4];
     span rest = trim(text);
     int64_t stage = take_number(&rest);
     span word = take_word(&rest);
@@ -141,8 +148,8 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
     int64_t microbatch = take_number(&rest);
     int wanted = pst_op_describe(op)->has_microbatch;
     if (rest.length > 0)
-        return refuse(r, cell, err, "'%.*s' after the action; nothing may follow it",
-                      (int)(rest.length < SHOWN ? rest.length : SHOWN), rest.at);
+        return refuse(r, cell, err, "'%s' after the action; nothing may follow it",
+                      show(rest, shown));
     if (wanted && microbatch < 0)
         return refuse(r, cell, err, "no microbatch after %s; %s", pst_op_describe(op)->csv,
                       grammar);
@@ -166,6 +173,7 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
 /* (ACTION;ACTION)OVERLAP_F_B */
 static pst_status parse_pair(reading *r, span cell, pst_error *err)
 {
+    char shown[SHOWN + 4];
     const char *close = memchr(cell.at, ')', cell.length);
     const char *comma = memchr(cell.at, ';', cell.length);
     if (close == NULL || comma == NULL || comma > close)
@@ -174,8 +182,8 @@ static pst_status parse_pair(reading *r, span cell, pst_error *err)
     span second = {comma + 1, (size_t)(close - comma) - 1};
     span word = trim((span){close + 1, cell.length - (size_t)(close - cell.at) - 1});
     if (!is_word(word, "OVERLAP_F_B"))
-        return refuse(r, cell, err, "'%.*s' behind the pair; expected OVERLAP_F_B",
-                      (int)(word.length < SHOWN ? word.length : SHOWN), word.at);
+        return refuse(r, cell, err, "'%s' behind the pair; expected OVERLAP_F_B",
+                      show(word, shown));
     if (memchr(second.at, ';', second.length) != NULL)
         return refuse(r, cell, err, "a pair has two actions");
     pst_status status = parse_action(r, cell, first, 1, err);
@@ -241,9 +249,13 @@ static pst_status check_shape(const reading *r, int microbatches, pst_error *err
         return pst_error_set_at(err, PST_EFORMAT, r->name, 1,
                                 "no action in it; expected one line a rank, such as "
                                 "0F0,0B0");
+    if (r->microbatches == 0)
+        return pst_error_set_at(err, PST_EFORMAT, r->name, 1,
+                                "no cell with a microbatch in it; expected one line a "
+                                "rank, such as 0F0,0B0");
     /* Some slack, so that a list that lacks a few is told which ones (check.c). */
     size_t most = 4 * r->actions + 64;
-    if (r->microbatches == 0 || (size_t)r->microbatches > most ||
+    if ((size_t)r->microbatches > most ||
         (size_t)r->stages * (size_t)r->microbatches > most)
         return pst_error_set_at(err, PST_EFORMAT, r->name, 1,
                                 "ids up to stage %d and microbatch %" PRId64

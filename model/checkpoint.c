@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <penstock/file.h>
 #include <penstock/safetensors.h>
 
 #include "model/folder.h"
@@ -132,6 +133,20 @@ static pst_status publish(const pst_env *env, const char *dir, const char *unfin
         status = pst__folder_sync(dir, err);
     if (status == PST_OK && again)
         status = pst__folder_remove(env, unfinished, err);
+    return status;
+}
+
+pst_status pst_checkpoint_prepare(const pst_env *env, const char *dir, pst_error *err)
+{
+    char probe[PATH_SIZE];
+    pst_file_writer *writer;
+    if (snprintf(probe, sizeof probe, "%s/probe", dir) >= PATH_SIZE)
+        return pst_error_set(err, PST_EINVAL, "%.100s...: this path is too long", dir);
+    pst_status status = pst__folder_make(env, dir, err);
+    if (status == PST_OK)
+        status = pst_file_create(env, probe, &writer, err);
+    if (status == PST_OK)
+        pst_file_discard(writer);
     return status;
 }
 

@@ -40,6 +40,11 @@ typedef struct pst_checkpoint {
     size_t setting_count;
 } pst_checkpoint;
 
+/* Make `dir` where it is not there and see that files can be made in it, before hours of
+ * training end in vain. Errors: PST_EIO. */
+PST_API pst_status pst_checkpoint_prepare(const pst_env *env, const char *dir,
+                                          pst_error *err);
+
 /* Errors: PST_EIO with the file that could not be written (a full disk, say);
  *         what was in `dir` before is untouched. */
 PST_API pst_status pst_checkpoint_save(const pst_env *env, const char *dir,

@@ -51,28 +51,6 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/sgemm.h \
 	%D%/slice.h \
 	%D%/trainer_state.h
-	%D%/philox.c \
-	%D%/blas.c \
-	%D%/linear.c \
-	%D%/embedding.c \
-	%D%/attention.c \
-	%D%/gpt.c \
-	%D%/adamw.c \
-	%D%/digest.c \
-	%D%/folder.c \
-	%D%/reader.c \
-	%D%/reference_json.c \
-	%D%/adamw.h \
-	%D%/digest.h \
-	%D%/folder.h \
-	%D%/gpt_layout.h \
-	%D%/kernels.h \
-	%D%/layers.h \
-	%D%/little_endian.h \
-	%D%/philox.h \
-	%D%/reader.h \
-	%D%/sgemm.h \
-	%D%/slice.h
 %C%_libmodel_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS) \
 	$(JANSSON_CFLAGS) $(LIBMD_CFLAGS)
 %C%_libmodel_la_LIBADD = $(model_kernels) $(OPENBLAS_LIBS) $(JANSSON_LIBS) $(LIBMD_LIBS)

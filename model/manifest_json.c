@@ -122,8 +122,8 @@ pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifes
         manifest->env = *env;
     manifest->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
     if (manifest->root == NULL)
-        status = pst_error_set_at(err, PST_EFORMAT, path, why.line,
-                                  "this is not JSON: %s", why.text);
+        status = pst_error_set(err, PST_EFORMAT, "%s: line %d: this is not JSON", path,
+                               why.line);
     else
         status = check(manifest, path, err);
     if (status == PST_OK)

@@ -152,7 +152,7 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
         if ((status = check_order(c, rank, i, row[i], *seen, err)))
             return status;
         *seen = (uint16_t)(*seen | SEEN(row[i].op));
-        c->has_backward |= op->frees;
+        c->has_backward |= op->frees || op->makes_input_grad;
     }
     return PST_OK;
 }

@@ -32,8 +32,7 @@
 typedef enum pst_phase {
     PST__PHASE_ACTIONS,
     PST__PHASE_REDUCE,
-    PST__PHASE_STEP,
-    PST__PHASE_QUIT
+    PST__PHASE_STEP
 } pst_phase;
 
 /* Why a run ends before its end. */
@@ -112,6 +111,7 @@ struct pst_pipeline {
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 start;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 finished;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 ended; /* PST__GOES_ON and so on   */
+    pst_atomic_u32 quit;   /* not 0: workers end instead of the next phase     */
     pst_atomic_u32 failed; /* 1 + the rank whose error counts                  */
 };
 

@@ -37,24 +37,5 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/thread.h \
 	%D%/topology.h \
 	%D%/worker.h
-	%D%/topology.c \
-	%D%/budget.c \
-	%D%/arena.c \
-	%D%/ring.c \
-	%D%/channel.c \
-	%D%/footprint.c \
-	%D%/links.c \
-	%D%/slots.c \
-	%D%/arena.h \
-	%D%/atomic.h \
-	%D%/budget.h \
-	%D%/channel.h \
-	%D%/doorbell.h \
-	%D%/footprint.h \
-	%D%/links.h \
-	%D%/ring.h \
-	%D%/slots.h \
-	%D%/thread.h \
-	%D%/topology.h
 %C%_libstages_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)
 %C%_libstages_la_LIBADD = $(HWLOC_LIBS)

@@ -205,7 +205,8 @@ pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedul
 {
     const int count = pipeline->program_count;
     pst_program *grown =
-        count ? pst_grow(&pipeline->env, pipeline->programs,
+        pipeline->programs
+            ? pst_grow(&pipeline->env, pipeline->programs,
                          (size_t)count * sizeof *grown, (size_t)(count + 1) * sizeof *grown)
               : pst_allocate(&pipeline->env, sizeof *grown);
     if (!grown)
@@ -252,7 +253,9 @@ void pst_pipeline_worker(const pst_pipeline *pipeline, int rank, pst_worker_info
 static bool stop_workers(pst_pipeline *p)
 {
     bool all = true;
-    p->run.phase = PST__PHASE_QUIT;
+    /* relaxed: the next line publishes it. Not in `run`, which a worker that never came
+     * back may still read. */
+    atomic_store_explicit(&p->quit, 1, memory_order_relaxed);
     /* release: pairs with the acquire in pst__wait_change(), which precedes reading run. */
     atomic_fetch_add_explicit(&p->start, 1, memory_order_release);
     pst__futex_wake(&p->start, true);

@@ -55,7 +55,8 @@ static pst_channel *channel_between(pst_pipeline *p, int sender, int receiver)
             return p->channels[i];
     const size_t count = p->channel_count;
     pst_channel **grown =
-        count ? pst_grow(&p->env, p->channels, count * sizeof(pst_channel *),
+        p->channels
+            ? pst_grow(&p->env, p->channels, count * sizeof(pst_channel *),
                          (count + 1) * sizeof(pst_channel *))
               : pst_allocate(&p->env, sizeof(pst_channel *));
     if (!grown)

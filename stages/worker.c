@@ -287,9 +287,10 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
         .iteration = run->iteration,
         .training = run->program->footprint->training,
         .input = buffer(w, w->rank, step->input),
-        .input_bytes = lengths->input,
+        .input_bytes = step->input == PST__NONE ? 0 : lengths->input,
         .output_grad = buffer(w, w->rank, step->output_grad),
-        .output_grad_bytes = lengths->output_grad,
+        .output_grad_bytes =
+            step->output_grad == PST__NONE ? 0 : lengths->output_grad,
         .saved_for_input = buffer(w, w->rank, step->saved_for_input),
         .saved_for_weight = buffer(w, w->rank, step->saved_for_weight),
         .kept = buffer(w, w->rank, step->kept),
@@ -422,6 +423,9 @@ static void *worker_main(void *argument)
     for (;;) {
         finish_phase(w);
         pst__wait_change(&p->start, started++, p->spin_ns);
+        /* relaxed: the change of `start` published it. */
+        if (atomic_load_explicit(&p->quit, memory_order_relaxed))
+            return NULL;
         switch (p->run.phase) {
         case PST__PHASE_ACTIONS:
             run_actions(w);
@@ -432,8 +436,6 @@ static void *worker_main(void *argument)
         case PST__PHASE_STEP:
             run_stages(w, true);
             break;
-        case PST__PHASE_QUIT:
-            return NULL;
         }
     }
 }

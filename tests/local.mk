@@ -31,6 +31,7 @@ include tests/bench/local.mk
 dist_check_SCRIPTS = %D%/house.sh %D%/install.sh %D%/count.sh
 EXTRA_DIST += %D%/tsan.supp %D%/data
 TESTS += %D%/house.sh %D%/install.sh
+include tests/cli/local.mk
 
 # The examples against what `make install` has put into place.
 installcheck-local:

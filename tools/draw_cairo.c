@@ -217,6 +217,19 @@ static void draw_all(cairo_surface_t *surface, const scene *const *scenes, int c
     cairo_destroy(cr);
 }
 
+int draw_cairo_format(const char *path, draw_format *format)
+{
+    static const char *const endings[] = {
+        [DRAW_SVG] = ".svg", [DRAW_PDF] = ".pdf", [DRAW_PNG] = ".png"};
+    const char *ending = strrchr(path, '.');
+    for (int i = 0; ending != NULL && i < 3; i++)
+        if (strcmp(ending, endings[i]) == 0) {
+            *format = (draw_format)i;
+            return 1;
+        }
+    return 0;
+}
+
 pst_status draw_cairo(const scene *const *scenes, int count, draw_format format,
                       const char *path, pst_error *err)
 {

@@ -7,6 +7,9 @@
 
 typedef enum draw_format { DRAW_SVG, DRAW_PDF, DRAW_PNG } draw_format;
 
+/* The format that a path's ending names; 0: none. */
+int draw_cairo_format(const char *path, draw_format *format);
+
 /* Scenes below each other on one scale of time where their units agree; written whole
  * or not at all. Errors: PST_EIO, PST_ENOMEM, PST_ESYSTEM (cairo's own word). */
 pst_status draw_cairo(const scene *const *scenes, int count, draw_format format,

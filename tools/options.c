@@ -77,7 +77,7 @@ static int unknown(const command *command, const char *word)
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = options_nearest(bare, names);
     if (nearest != NULL)
-        return options_refuse(command, "unknown option '--%s'; did you mean '--%s'?", bare,
+        return options_refuse(command, "unknown option '--%s', perhaps '--%s' is meant", bare,
                               nearest);
     return options_refuse(command, "unknown option '--%s'", bare);
 }
@@ -94,9 +94,10 @@ static int out_of_range(const command *command, const option *o, const char *tex
     char room[64];
     shown(o, room, sizeof room);
     if (isinf(o->highest))
-        return options_refuse(command, "%s %s: must be at least %g", room, text, o->lowest);
-    return options_refuse(command, "%s %s: must be from %g to %g", room, text, o->lowest,
-                          o->highest);
+        return options_refuse(command, "%s %s: must be at least %.15g", room, text,
+                              o->lowest);
+    return options_refuse(command, "%s %s: must be from %.15g to %.15g", room, text,
+                          o->lowest, o->highest);
 }
 
 static int in_range(const option *o, double value)

@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     say_program("pipesim");
     if (argc < 2) {
         print_help();
-        return 2;
+        return say_finish(2);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_help();

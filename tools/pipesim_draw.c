@@ -42,13 +42,10 @@ static pst_status write_text(const scene *s, const wish *w, pst_error *err)
 static pst_status write_file(const scene *s, const wish *w, pst_error *err)
 {
     const char *ending = strrchr(w->path, '.');
+    draw_format format;
     ending = ending != NULL ? ending : "";
-    if (strcmp(ending, ".svg") == 0)
-        return draw_cairo(&s, 1, DRAW_SVG, w->path, err);
-    if (strcmp(ending, ".pdf") == 0)
-        return draw_cairo(&s, 1, DRAW_PDF, w->path, err);
-    if (strcmp(ending, ".png") == 0)
-        return draw_cairo(&s, 1, DRAW_PNG, w->path, err);
+    if (draw_cairo_format(w->path, &format))
+        return draw_cairo(&s, 1, format, w->path, err);
     if (strcmp(ending, ".json") == 0)
         return perfetto_write(&s, 1, w->path, err);
     if (strcmp(ending, ".txt") == 0)

@@ -9,6 +9,7 @@
 #include <penstock/blas.h>
 #include <penstock/version.h>
 
+#include "tools/draw_cairo.h"
 #include "tools/draw_text.h"
 #include "tools/options.h"
 #include "tools/pipetrain.h"
@@ -225,6 +226,12 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
     s->optimizer.steps = s->steps;
     if (s->check_reference == NULL && s->data == NULL)
         return options_refuse(&command, "--data FILE is missing");
+    draw_format format;
+    if (s->picture != NULL && !draw_cairo_format(s->picture, &format))
+        return options_refuse(&command,
+                              "--picture %s: its ending says no format; use .svg, .pdf or "
+                              ".png",
+                              s->picture);
     if ((s->resume || s->checkpoint_every > 0) && s->checkpoint == NULL)
         return options_refuse(&command, "%s needs --checkpoint DIR",
                               s->resume ? "--resume" : "--checkpoint-every");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <penstock/checkpoint.h>
+#include <penstock/file.h>
 #include <penstock/text.h>
 #include <penstock/trainer.h>
 
@@ -59,6 +61,28 @@ static void log_line(void *user, pst_log_level level, const char *text)
 
 static const pst_env environment = {.log = log_line};
 
+/* A file that will be written at the end can be; nothing is left of the trial. */
+static pst_status try_target(const char *path, pst_error *err)
+{
+    pst_file_writer *writer;
+    if (path == NULL)
+        return PST_OK;
+    const pst_status status = pst_file_create(&environment, path, &writer, err);
+    if (status == PST_OK)
+        pst_file_discard(writer);
+    return status;
+}
+
+static pst_status try_targets(const pipetrain_settings *s, pst_error *err)
+{
+    pst_status status = try_target(s->picture, err);
+    if (status == PST_OK)
+        status = try_target(s->trace, err);
+    if (status == PST_OK && s->checkpoint != NULL && !s->resume)
+        status = pst_checkpoint_prepare(&environment, s->checkpoint, err);
+    return status;
+}
+
 static pst_status open_run(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
@@ -91,9 +115,10 @@ static pst_status open_run(run *r, pst_error *err)
         return status;
     if (s->resume && (status = pst_trainer_resume(r->trainer, s->checkpoint, err)))
         return status;
-    if (s->log != NULL)
-        return train_log_open(s->log, s->resume, &r->log, err);
-    return PST_OK;
+    status = try_targets(s, err);
+    if (status == PST_OK && s->log != NULL)
+        status = train_log_open(s->log, s->resume, &r->log, err);
+    return status;
 }
 
 static void close_run(run *r)

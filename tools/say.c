@@ -54,6 +54,8 @@ int say_failure(const pst_error *err)
 
 int say_finish(int status)
 {
+    /* A write that failed before has left its mark, but not its reason. */
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     say_error("standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");

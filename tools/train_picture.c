@@ -120,13 +120,9 @@ static void share_span(pictures *p)
 static pst_status draw_file(const pictures *p, const char *path, pst_error *err)
 {
     const scene *scenes[] = {p->predicted_scene, p->measured_scene};
-    const char *ending = strrchr(path, '.');
-    draw_format format = DRAW_SVG;
-    if (ending != NULL && strcmp(ending, ".pdf") == 0)
-        format = DRAW_PDF;
-    else if (ending != NULL && strcmp(ending, ".png") == 0)
-        format = DRAW_PNG;
-    return draw_cairo(scenes, 2, format, path, err);
+    draw_format format;
+    return draw_cairo_format(path, &format) ? draw_cairo(scenes, 2, format, path, err)
+                                            : PST_OK; /* refused by the options */
 }
 
 static pst_status write_trace(const pictures *p, const char *path, pst_error *err)

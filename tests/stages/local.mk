@@ -2,3 +2,53 @@
 # tests/stages - one program a source file of stages/.
 
 stages_test_libs = tests/libtestmain.la stages/libstages.la sched/libsched.la $(CHECK_LIBS)
+
+# Stages whose results are known, for the programs that run pipelines.
+check_LTLIBRARIES += %D%/libtoy.la
+%C%_libtoy_la_SOURCES = %D%/toy.c %D%/toy.h
+%C%_libtoy_la_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+
+check_PROGRAMS += %D%/test_budget
+%C%_test_budget_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_budget_LDADD = $(stages_test_libs)
+TESTS += %D%/test_budget
+
+check_PROGRAMS += %D%/test_channel
+%C%_test_channel_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_channel_LDADD = $(stages_test_libs)
+TESTS += %D%/test_channel
+
+check_PROGRAMS += %D%/test_footprint
+%C%_test_footprint_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_footprint_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_footprint
+
+check_PROGRAMS += %D%/test_pipeline
+%C%_test_pipeline_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_pipeline_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_pipeline
+
+check_PROGRAMS += %D%/test_program
+%C%_test_program_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_program_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_program
+
+check_PROGRAMS += %D%/test_ring
+%C%_test_ring_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_ring_LDADD = $(stages_test_libs)
+TESTS += %D%/test_ring
+
+check_PROGRAMS += %D%/test_run
+%C%_test_run_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_run_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_run
+
+check_PROGRAMS += %D%/test_thread
+%C%_test_thread_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_thread_LDADD = $(stages_test_libs)
+TESTS += %D%/test_thread
+
+check_PROGRAMS += %D%/test_topology
+%C%_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_topology_LDADD = $(stages_test_libs)
+TESTS += %D%/test_topology

@@ -138,8 +138,8 @@ static pst_status predict(const pst_schedule *schedule, pst_error *err)
     pst_status status = pst_simulate(NULL, schedule, NULL, &simulation, err);
     if (status != PST_OK)
         return status;
-    printf("predicted: %.0f units of time, %.1f %% of them idle\n", simulation->makespan,
-           100.0 * simulation->bubble.of_makespan);
+    printf("predicted: %.0f units of time, %.1f %% of them idle\n",
+           simulation->makespan, 100.0 * simulation->bubble.of_makespan);
     pst_simulation_destroy(simulation);
     return PST_OK;
 }

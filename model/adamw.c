@@ -46,7 +46,8 @@ pst_status pst__adamw_complete(pst_adamw *adamw, pst_error *err)
 
     pst_status status;
     if ((status = check_not_negative("learning rate", a.lr, err)) != PST_OK ||
-        (status = check_not_negative("minimal learning rate", a.min_lr, err)) != PST_OK ||
+        (status = check_not_negative("minimal learning rate", a.min_lr, err)) !=
+            PST_OK ||
         (status = check_beta("beta1", a.beta1, err)) != PST_OK ||
         (status = check_beta("beta2", a.beta2, err)) != PST_OK ||
         (status = check_not_negative("epsilon", a.epsilon, err)) != PST_OK ||
@@ -68,7 +69,8 @@ double pst__adamw_rate(const pst_adamw *adamw, int64_t step)
     if (step >= adamw->steps)
         return adamw->min_lr;
     const double pi = 3.14159265358979323846;
-    double part = (double)(step - adamw->warmup) / (double)(adamw->steps - adamw->warmup);
+    double part =
+        (double)(step - adamw->warmup) / (double)(adamw->steps - adamw->warmup);
     return adamw->min_lr + 0.5 * (1.0 + cos(pi * part)) * (adamw->lr - adamw->min_lr);
 }
 
@@ -117,8 +119,9 @@ void pst__adamw_step(const pst__adamw_numbers *numbers, const pst_parameter *par
         if (p->offset >= weight_floats)
             continue;
         float decay = p->decays || numbers->decay_all ? numbers->decay : 0.0f;
-        k->adamw(weights + p->offset, gradients + p->offset, m + p->offset, v + p->offset,
-                 p->tensor.count, numbers->clip, numbers->rate, decay, numbers->beta1,
-                 numbers->beta2, numbers->c1, numbers->c2, numbers->epsilon);
+        k->adamw(weights + p->offset, gradients + p->offset, m + p->offset,
+                 v + p->offset, p->tensor.count, numbers->clip, numbers->rate, decay,
+                 numbers->beta1, numbers->beta2, numbers->c1, numbers->c2,
+                 numbers->epsilon);
     }
 }

@@ -31,11 +31,11 @@ size_t pst__attention_scratch(size_t t, size_t c, size_t h)
 typedef struct head {
     const float *q, *k, *v; /* (t, d) each, rows 3c apart                      */
     size_t t, c, d;
-    size_t index;           /* of the head                                     */
-    size_t first, rows;     /* the block                                       */
-    size_t seen;            /* columns that its last row sees                  */
+    size_t index;       /* of the head                                     */
+    size_t first, rows; /* the block                                       */
+    size_t seen;        /* columns that its last row sees                  */
     float scale;
-    pst_dropout dropout;    /* rate 0: none                                    */
+    pst_dropout dropout; /* rate 0: none                                    */
 } head;
 
 static head head_of(const float *qkv, size_t t, size_t c, size_t h, size_t index,
@@ -87,7 +87,8 @@ static void block_dropout(const head *a, float *y, const float *x)
 }
 
 void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, size_t t,
-                            size_t c, size_t h, const pst_dropout *dropout, float *scratch)
+                            size_t c, size_t h, const pst_dropout *dropout,
+                            float *scratch)
 {
     const pst_kernels *kernels = pst__kernels();
     for (size_t i = 0; i < b; i++) {
@@ -107,7 +108,8 @@ void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, si
     }
 }
 
-/* Gradients of one block: sets its rows of dq, adds to the rows of dk and dv it sees. */
+/* Gradients of one block: sets its rows of dq, adds to the rows of dk and dv it sees.
+ */
 static void block_backward(const head *a, float *dqkv, const float *dy, const float *y,
                            const float *lse, float *scratch)
 {
@@ -118,23 +120,23 @@ static void block_backward(const head *a, float *dqkv, const float *dy, const fl
     float *dq = dqkv + a->first * ld, *dk = dqkv + a->c, *dv = dqkv + 2 * a->c;
 
     block_scores(a, p);
-    kernels->causal_probabilities(p, lse + a->first, a->first, a->rows, a->seen, a->seen,
-                                  a->scale);
+    kernels->causal_probabilities(p, lse + a->first, a->first, a->rows, a->seen,
+                                  a->seen, a->scale);
     kernels->row_dot(delta, dy_rows, a->c, y + a->first * a->c, a->c, a->rows, a->d);
-    pst__sgemm(PST_NO_TRANSPOSE, PST_TRANSPOSE, a->rows, a->seen, a->d, 1, dy_rows, a->c,
-               a->v, ld, 0, dp, a->seen);
+    pst__sgemm(PST_NO_TRANSPOSE, PST_TRANSPOSE, a->rows, a->seen, a->d, 1, dy_rows,
+               a->c, a->v, ld, 0, dp, a->seen);
     const float *used = p; /* what forward multiplied v by */
     if (a->dropout.rate > 0) {
         block_dropout(a, dp, dp);
         block_dropout(a, dropped, p);
         used = dropped;
     }
-    pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, a->seen, a->d, a->rows, 1, used, a->seen,
-               dy_rows, a->c, 1, dv, ld);
+    pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, a->seen, a->d, a->rows, 1, used,
+               a->seen, dy_rows, a->c, 1, dv, ld);
     kernels->causal_softmax_backward(dp, p, delta, a->first, a->rows, a->seen, a->seen,
                                      a->scale);
-    pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a->rows, a->d, a->seen, 1, dp, a->seen,
-               a->k, ld, 0, dq, ld);
+    pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a->rows, a->d, a->seen, 1, dp,
+               a->seen, a->k, ld, 0, dq, ld);
     pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, a->seen, a->d, a->rows, 1, dp, a->seen,
                a->q + a->first * ld, ld, 1, dk, ld);
 }

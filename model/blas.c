@@ -18,8 +18,8 @@ void pst__sgemm(int transpose_a, int transpose_b, size_t m, size_t n, size_t k,
     if (m == 0 || n == 0)
         return;
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
-                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a,
-                (int)lda, b, (int)ldb, beta, c, (int)ldc);
+                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha,
+                a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
 static pst_blas_threading threading(void)
@@ -46,17 +46,19 @@ void pst_blas_describe(pst_blas_info *info)
 pst_status pst_blas_check(const pst_env *env, int workers, pst_error *err)
 {
     if (threading() == PST_BLAS_SERIAL && workers > 1)
-        return pst_error_set(err, PST_ESYSTEM,
-                             "this OpenBLAS is the serial build, which gives wrong "
-                             "products when %d workers call it at once; install and "
-                             "select libopenblas0-pthread (update-alternatives --config "
-                             "libopenblas.so.0-x86_64-linux-gnu), or use one stage",
-                             workers);
+        return pst_error_set(
+            err, PST_ESYSTEM,
+            "this OpenBLAS is the serial build, which gives wrong "
+            "products when %d workers call it at once; install and "
+            "select libopenblas0-pthread (update-alternatives --config "
+            "libopenblas.so.0-x86_64-linux-gnu), or use one stage",
+            workers);
     if (openblas_get_num_threads() > 1)
-        pst_log(env, PST_LOG_WARNING,
-                "OpenBLAS has started %d threads that will idle: each product runs on its "
-                "caller's thread; set OPENBLAS_NUM_THREADS=1 before the program starts",
-                openblas_get_num_threads());
+        pst_log(
+            env, PST_LOG_WARNING,
+            "OpenBLAS has started %d threads that will idle: each product runs on its "
+            "caller's thread; set OPENBLAS_NUM_THREADS=1 before the program starts",
+            openblas_get_num_threads());
     return PST_OK;
 }
 

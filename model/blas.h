@@ -15,17 +15,17 @@
 PST_BEGIN_DECLS
 
 typedef enum pst_blas_threading {
-    PST_BLAS_SERIAL,  /* one thread; Debian's is not safe to call from two     */
+    PST_BLAS_SERIAL, /* one thread; Debian's is not safe to call from two     */
     PST_BLAS_PTHREAD,
     PST_BLAS_OPENMP
 } pst_blas_threading;
 
 typedef struct pst_blas_info {
     pst_blas_threading threading;
-    int threads;          /* a call would use now                              */
-    const char *config;   /* OpenBLAS's own line, borrowed                     */
-    const char *core;     /* kernels chosen for this CPU: "Zen", "SkylakeX"    */
-    const char *kernels;  /* level of our own kernels: "x86-64-v3", "portable" */
+    int threads;         /* a call would use now                              */
+    const char *config;  /* OpenBLAS's own line, borrowed                     */
+    const char *core;    /* kernels chosen for this CPU: "Zen", "SkylakeX"    */
+    const char *kernels; /* level of our own kernels: "x86-64-v3", "portable" */
 } pst_blas_info;
 
 PST_API void pst_blas_describe(pst_blas_info *info);

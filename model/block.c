@@ -91,10 +91,12 @@ static pst_dropout dropout_of(const pst__block_shape *shape, uint32_t which)
 }
 
 /* y = drop(x) over (n, c); y may be x */
-static void drop(float *y, const float *x, const pst__block_shape *shape, uint32_t which)
+static void drop(float *y, const float *x, const pst__block_shape *shape,
+                 uint32_t which)
 {
     const pst_dropout dropout = dropout_of(shape, which);
-    pst__kernels()->dropout(y, x, rows(shape) * shape->c, shape->t * shape->c, &dropout);
+    pst__kernels()->dropout(y, x, rows(shape) * shape->c, shape->t * shape->c,
+                            &dropout);
 }
 
 /* y = x + drop(a + bias); `a` is overwritten */
@@ -123,35 +125,39 @@ void pst__block_forward(float *y, const float *x, const pst__block_shape *shape,
 
     k->layernorm_forward(weight->ln_1, input->mean_1, input->rstd_1, x,
                          weight_of(layout, weights, PST_LN_1_WEIGHT),
-                         weight_of(layout, weights, PST_LN_1_BIAS), n, c, shape->epsilon);
-    pst__linear_forward(input->qkv, weight->ln_1,
-                        weight_of(layout, weights, PST_ATTN_WEIGHT),
-                        weight_of(layout, weights, PST_ATTN_BIAS), n, c, 3 * c, PST_IN_OUT);
-    pst__attention_forward(weight->attention, input->lse, input->qkv, shape->b, shape->t, c,
-                           shape->h, dropout.rate > 0 ? &dropout : NULL,
+                         weight_of(layout, weights, PST_LN_1_BIAS), n, c,
+                         shape->epsilon);
+    pst__linear_forward(
+        input->qkv, weight->ln_1, weight_of(layout, weights, PST_ATTN_WEIGHT),
+        weight_of(layout, weights, PST_ATTN_BIAS), n, c, 3 * c, PST_IN_OUT);
+    pst__attention_forward(weight->attention, input->lse, input->qkv, shape->b,
+                           shape->t, c, shape->h, dropout.rate > 0 ? &dropout : NULL,
                            inner_scratch(shape, scratch));
     pst__linear_forward(branch, weight->attention,
                         weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), NULL, n, c, c,
                         PST_IN_OUT);
-    add_branch(input->x2, x, branch, weight_of(layout, weights, PST_ATTN_PROJ_BIAS), shape,
-               DROP_PROJECTION);
+    add_branch(input->x2, x, branch, weight_of(layout, weights, PST_ATTN_PROJ_BIAS),
+               shape, DROP_PROJECTION);
 
     k->layernorm_forward(weight->ln_2, input->mean_2, input->rstd_2, input->x2,
                          weight_of(layout, weights, PST_LN_2_WEIGHT),
-                         weight_of(layout, weights, PST_LN_2_BIAS), n, c, shape->epsilon);
-    pst__linear_forward(input->fc, weight->ln_2, weight_of(layout, weights, PST_FC_WEIGHT),
-                        weight_of(layout, weights, PST_FC_BIAS), n, c, 4 * c, PST_IN_OUT);
+                         weight_of(layout, weights, PST_LN_2_BIAS), n, c,
+                         shape->epsilon);
+    pst__linear_forward(
+        input->fc, weight->ln_2, weight_of(layout, weights, PST_FC_WEIGHT),
+        weight_of(layout, weights, PST_FC_BIAS), n, c, 4 * c, PST_IN_OUT);
     k->gelu_forward(weight->gelu, input->fc, 4 * n * c, shape->tanh_form);
     pst__linear_forward(branch, weight->gelu,
-                        weight_of(layout, weights, PST_FC_PROJ_WEIGHT), NULL, n, 4 * c, c,
-                        PST_IN_OUT);
-    add_branch(y, input->x2, branch, weight_of(layout, weights, PST_FC_PROJ_BIAS), shape,
-               DROP_MLP);
+                        weight_of(layout, weights, PST_FC_PROJ_WEIGHT), NULL, n, 4 * c,
+                        c, PST_IN_OUT);
+    add_branch(y, input->x2, branch, weight_of(layout, weights, PST_FC_PROJ_BIAS),
+               shape, DROP_MLP);
 }
 
 /* kept->dx2 from kept->dy: through the MLP. */
-static void mlp_backward_input(const pst__block_shape *shape, const pst__gpt_layout *layout,
-                               const float *weights, const pst__block_input_part *input,
+static void mlp_backward_input(const pst__block_shape *shape,
+                               const pst__gpt_layout *layout, const float *weights,
+                               const pst__block_input_part *input,
                                const pst__block_kept *kept, float *temporary)
 {
     const pst_kernels *k = pst__kernels();
@@ -159,8 +165,8 @@ static void mlp_backward_input(const pst__block_shape *shape, const pst__gpt_lay
     if (shape->dropout.rate > 0)
         drop(kept->dmlp, kept->dy, shape, DROP_MLP);
     pst__linear_backward_input(kept->dfc, kept->dmlp,
-                               weight_of(layout, weights, PST_FC_PROJ_WEIGHT), n, 4 * c, c,
-                               PST_IN_OUT, 0);
+                               weight_of(layout, weights, PST_FC_PROJ_WEIGHT), n, 4 * c,
+                               c, PST_IN_OUT, 0);
     k->gelu_backward(kept->dfc, kept->dfc, input->fc, 4 * n * c, shape->tanh_form);
     pst__linear_backward_input(temporary, kept->dfc,
                                weight_of(layout, weights, PST_FC_WEIGHT), n, c, 4 * c,
@@ -185,8 +191,8 @@ void pst__block_backward_input(float *dx, const float *x, const pst__block_shape
     if (shape->dropout.rate > 0)
         drop(kept->dattention, kept->dx2, shape, DROP_PROJECTION);
     pst__linear_backward_input(temporary, kept->dattention,
-                               weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), n, c, c,
-                               PST_IN_OUT, 0);
+                               weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), n, c,
+                               c, PST_IN_OUT, 0);
     pst__attention_backward_input(kept->dqkv, temporary, input->qkv, weight->attention,
                                   input->lse, shape->b, shape->t, c, shape->h,
                                   dropout.rate > 0 ? &dropout : NULL,
@@ -231,15 +237,15 @@ void pst__block_backward_weight(float *gradients, const pst__block_shape *shape,
         size_t in, out;
     } linear[] = {
         {PST_ATTN_WEIGHT, PST_ATTN_BIAS, weight->ln_1, kept->dqkv, c, 3 * c},
-        {PST_ATTN_PROJ_WEIGHT, PST_ATTN_PROJ_BIAS, weight->attention, kept->dattention, c,
-         c},
+        {PST_ATTN_PROJ_WEIGHT, PST_ATTN_PROJ_BIAS, weight->attention, kept->dattention,
+         c, c},
         {PST_FC_WEIGHT, PST_FC_BIAS, weight->ln_2, kept->dfc, c, 4 * c},
         {PST_FC_PROJ_WEIGHT, PST_FC_PROJ_BIAS, weight->gelu, kept->dmlp, 4 * c, c},
     };
     for (size_t i = 0; i < sizeof linear / sizeof *linear; i++) {
-        pst__linear_backward_weight(gradients + layout->part[linear[i].weight], linear[i].x,
-                                    linear[i].dy, n, linear[i].in, linear[i].out,
-                                    PST_IN_OUT, inner);
+        pst__linear_backward_weight(gradients + layout->part[linear[i].weight],
+                                    linear[i].x, linear[i].dy, n, linear[i].in,
+                                    linear[i].out, PST_IN_OUT, inner);
         bias_backward(gradients, layout, linear[i].bias, linear[i].dy, n, linear[i].out,
                       inner);
     }

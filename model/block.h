@@ -48,10 +48,10 @@ typedef struct pst__block_weight_part {
 
 /* What backward-input leaves for backward-weight (kept). */
 typedef struct pst__block_kept {
-    float *dy;   /* (n, c) gradient of the block's output; the caller fills it */
-    float *dmlp; /* (n, c) gradient of fc_proj's output; dy where nothing drops */
-    float *dfc;  /* (n, 4c)                                                    */
-    float *dx2;  /* (n, c)                                                     */
+    float *dy;         /* (n, c) gradient of the block's output; the caller fills it */
+    float *dmlp;       /* (n, c) gradient of fc_proj's output; dy where nothing drops */
+    float *dfc;        /* (n, 4c)                                                    */
+    float *dx2;        /* (n, c)                                                     */
     float *dattention; /* (n, c) gradient of proj's output; dx2 where nothing drops */
     float *dqkv;       /* (n, 3c)                                              */
     float *dln_1, *dln_1_bias, *dln_2, *dln_2_bias; /* (c)                      */

@@ -44,10 +44,10 @@ static pst_status add_step(void *user, const char *name, pst_error *err)
         return PST_OK;
     if (list->count == list->room) {
         const size_t room = list->room > 0 ? 2 * list->room : 16;
-        int64_t *grown = list->room > 0
-                             ? pst_grow(list->env, list->steps,
-                                        list->room * sizeof *grown, room * sizeof *grown)
-                             : pst_allocate_array(list->env, room, sizeof *grown);
+        int64_t *grown =
+            list->room > 0 ? pst_grow(list->env, list->steps,
+                                      list->room * sizeof *grown, room * sizeof *grown)
+                           : pst_allocate_array(list->env, room, sizeof *grown);
         if (grown == NULL)
             return pst_error_no_memory(err, "a list of checkpoints", 0);
         list->steps = grown;
@@ -74,7 +74,8 @@ static pst_status list_steps(const pst_env *env, const char *dir, listing *list,
 }
 
 /* False: too long. */
-static int path_of(char path[PATH_SIZE], const char *dir, int64_t step, const char *rest)
+static int path_of(char path[PATH_SIZE], const char *dir, int64_t step,
+                   const char *rest)
 {
     return snprintf(path, PATH_SIZE, "%s/step-%08" PRId64 "%s", dir, step, rest) <
            PATH_SIZE;
@@ -193,20 +194,20 @@ static pst_status read_part(const pst_env *env, const char *folder, const char *
         const char *wanted = pst__manifest_digest(manifest, part, name);
         const long index = pst_safetensors_find(file, name);
         if (index < 0 || wanted == NULL)
-            status = pst_error_set(err, PST_EFORMAT, "%s: tensor %s is missing", path, name);
+            status =
+                pst_error_set(err, PST_EFORMAT, "%s: tensor %s is missing", path, name);
         else if (pst_safetensors_tensor(file, (size_t)index, NULL)->count !=
                  tensors[i].count)
-            status = pst_error_set(err, PST_EFORMAT,
-                                   "%s: tensor %s has %zu elements; the model has %zu", path,
-                                   name,
-                                   pst_safetensors_tensor(file, (size_t)index, NULL)->count,
-                                   tensors[i].count);
+            status = pst_error_set(
+                err, PST_EFORMAT, "%s: tensor %s has %zu elements; the model has %zu",
+                path, name, pst_safetensors_tensor(file, (size_t)index, NULL)->count,
+                tensors[i].count);
         else
             status = pst_safetensors_read(file, (size_t)index, to, err);
         if (status == PST_OK &&
             strcmp(pst__digest_floats(to, tensors[i].count, digest), wanted) != 0)
-            status = pst_error_set(err, PST_EFORMAT, "%s: the checksum of tensor %s is wrong",
-                                   path, name);
+            status = pst_error_set(
+                err, PST_EFORMAT, "%s: the checksum of tensor %s is wrong", path, name);
     }
     pst_safetensors_close(file);
     return status;
@@ -228,8 +229,8 @@ static void hand_over(const pst_tensor *tensors, size_t count, const float *from
 
 /* Everything in `folder` is good, and is loaded; or nothing was. */
 static pst_status load_tensors(const pst_env *env, const char *folder,
-                               const pst__manifest *manifest, const pst_checkpoint *state,
-                               pst_error *err)
+                               const pst__manifest *manifest,
+                               const pst_checkpoint *state, pst_error *err)
 {
     const size_t weights = total(state->weights, state->weight_count);
     const size_t optimizer = total(state->optimizer, state->optimizer_count);
@@ -240,8 +241,9 @@ static pst_status load_tensors(const pst_env *env, const char *folder,
     pst_status status = read_part(env, folder, "weights", "model.safetensors", manifest,
                                   state->weights, state->weight_count, held, err);
     if (status == PST_OK)
-        status = read_part(env, folder, "optimizer", "optimizer.safetensors", manifest,
-                           state->optimizer, state->optimizer_count, held + weights, err);
+        status =
+            read_part(env, folder, "optimizer", "optimizer.safetensors", manifest,
+                      state->optimizer, state->optimizer_count, held + weights, err);
     if (status == PST_OK) {
         hand_over(state->weights, state->weight_count, held);
         hand_over(state->optimizer, state->optimizer_count, held + weights);
@@ -279,7 +281,8 @@ static int is_final(pst_status status)
 }
 
 pst_status pst_checkpoint_load(const pst_env *env, const char *dir,
-                               const pst_checkpoint *state, int64_t *step, pst_error *err)
+                               const pst_checkpoint *state, int64_t *step,
+                               pst_error *err)
 {
     listing list;
     pst_error newest = PST_ERROR_INIT;
@@ -299,10 +302,11 @@ pst_status pst_checkpoint_load(const pst_env *env, const char *dir,
             newest = own;
     }
     if (status == PST_OK && !found && list.count == 0)
-        status = pst_error_set(err, PST_EFORMAT,
-                               "%s: there is no checkpoint in this folder; they are named "
-                               "step-00000100 and so on",
-                               dir);
+        status =
+            pst_error_set(err, PST_EFORMAT,
+                          "%s: there is no checkpoint in this folder; they are named "
+                          "step-00000100 and so on",
+                          dir);
     else if (status == PST_OK && !found)
         status = pst_error_set(err, PST_EFORMAT, "%s; no checkpoint in %s is complete",
                                newest.text, dir);

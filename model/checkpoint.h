@@ -31,8 +31,8 @@ typedef struct pst_setting {
 
 /* What is saved, and what is filled by a load. `data` of the tensors is borrowed. */
 typedef struct pst_checkpoint {
-    int64_t step;               /* steps done                                  */
-    const pst_tensor *weights;  /* canonical order                             */
+    int64_t step;              /* steps done                                  */
+    const pst_tensor *weights; /* canonical order                             */
     size_t weight_count;
     const pst_tensor *optimizer; /* names as they stand in the file            */
     size_t optimizer_count;
@@ -40,8 +40,8 @@ typedef struct pst_checkpoint {
     size_t setting_count;
 } pst_checkpoint;
 
-/* Make `dir` where it is not there and see that files can be made in it, before hours of
- * training end in vain. Errors: PST_EIO. */
+/* Make `dir` where it is not there and see that files can be made in it, before hours
+ * of training end in vain. Errors: PST_EIO. */
 PST_API pst_status pst_checkpoint_prepare(const pst_env *env, const char *dir,
                                           pst_error *err);
 

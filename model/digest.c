@@ -58,7 +58,8 @@ static void add_floats(pst__digest *digest, const float *data, size_t count)
     }
 }
 
-char *pst__digest_floats(const float *data, size_t count, char text[PST_DIGEST_TEXT_SIZE])
+char *pst__digest_floats(const float *data, size_t count,
+                         char text[PST_DIGEST_TEXT_SIZE])
 {
     pst__digest digest;
     pst__digest_begin(&digest);

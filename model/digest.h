@@ -21,10 +21,12 @@ void pst__digest_add(pst__digest *digest, const void *data, size_t bytes);
 char *pst__digest_end(pst__digest *digest, char text[PST_DIGEST_TEXT_SIZE]);
 
 /* SHA-256 of `bytes` at `data` as lower-case hex into text; returns text. */
-char *pst__digest_bytes(const void *data, size_t bytes, char text[PST_DIGEST_TEXT_SIZE]);
+char *pst__digest_bytes(const void *data, size_t bytes,
+                        char text[PST_DIGEST_TEXT_SIZE]);
 
 /* SHA-256 of `count` floats as they stand in a file: little-endian. */
-char *pst__digest_floats(const float *data, size_t count, char text[PST_DIGEST_TEXT_SIZE]);
+char *pst__digest_floats(const float *data, size_t count,
+                         char text[PST_DIGEST_TEXT_SIZE]);
 
 /* SHA-256 over each tensor's name, shape and little-endian data, in the given order. */
 char *pst__digest_tensors(const pst_tensor *tensors, size_t count,

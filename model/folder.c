@@ -127,8 +127,8 @@ static int exchange(const char *from, const char *to)
 pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err)
 {
     if (exchange(from, to) != 0)
-        return pst_error_set(err, PST_EIO, "%s: cannot take the place of %s: %s", from, to,
-                             strerror(errno));
+        return pst_error_set(err, PST_EIO, "%s: cannot take the place of %s: %s", from,
+                             to, strerror(errno));
     return PST_OK;
 }
 

@@ -27,7 +27,8 @@ static double draw(uint64_t seed, uint64_t position)
 }
 
 /* Where the cumulated probability passes `level`. */
-static size_t sample(const float *logits, size_t count, double temperature, double level)
+static size_t sample(const float *logits, size_t count, double temperature,
+                     double level)
 {
     const double most = logits[likeliest(logits, count)];
     double sum = 0, passed = 0;
@@ -59,13 +60,13 @@ pst_status pst_trainer_generate(pst_trainer *trainer, int32_t *tokens, size_t pr
 {
     const size_t vocabulary = (size_t)trainer->model.vocabulary;
     if (prompt == 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "generation begins with an empty prompt; one token is needed");
+        return pst_error_set(
+            err, PST_EINVAL,
+            "generation begins with an empty prompt; one token is needed");
     if (!(temperature >= 0))
         return pst_error_set(err, PST_EINVAL, "temperature %g; it must be 0 or more",
                              temperature);
-    pst_status status =
-        pst__trainer_check_ids(trainer, 1, prompt, tokens, NULL, err);
+    pst_status status = pst__trainer_check_ids(trainer, 1, prompt, tokens, NULL, err);
     if (status != PST_OK)
         return status;
     float *logits = pst_allocate_array(&trainer->env, vocabulary, sizeof *logits);
@@ -74,8 +75,8 @@ pst_status pst_trainer_generate(pst_trainer *trainer, int32_t *tokens, size_t pr
     for (size_t i = prompt; status == PST_OK && i < prompt + count; i++) {
         status = next_logits(trainer, tokens, i, logits, err);
         if (status == PST_OK)
-            tokens[i] = (int32_t)(temperature > 0 ? sample(logits, vocabulary, temperature,
-                                                           draw(seed, i))
+            tokens[i] = (int32_t)(temperature > 0 ? sample(logits, vocabulary,
+                                                           temperature, draw(seed, i))
                                                   : likeliest(logits, vocabulary));
     }
     pst_release(&trainer->env, logits);

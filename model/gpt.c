@@ -71,14 +71,15 @@ static pst_status check_heads(const pst_gpt_config *config, pst_error *err)
     if (config->width % config->heads == 0)
         return PST_OK;
     if (config->heads > config->width)
-        return pst_error_set(err, PST_EINVAL,
-                             "%d heads for width %d; heads must divide the width: %d works",
-                             config->heads, config->width, config->width);
-    return pst_error_set(err, PST_EINVAL,
-                         "%d heads for width %d; heads must divide the width: %d or %d works",
-                         config->heads, config->width,
-                         divisor_below(config->width, config->heads),
-                         divisor_above(config->width, config->heads));
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d heads for width %d; heads must divide the width: %d works",
+            config->heads, config->width, config->width);
+    return pst_error_set(
+        err, PST_EINVAL,
+        "%d heads for width %d; heads must divide the width: %d or %d works",
+        config->heads, config->width, divisor_below(config->width, config->heads),
+        divisor_above(config->width, config->heads));
 }
 
 pst_status pst_gpt_config_complete(pst_gpt_config *config, pst_error *err)
@@ -159,7 +160,8 @@ static size_t append(listing *list, size_t rows, size_t columns, int tied_copy,
         p->tied_copy = tied_copy;
     }
     list->count++;
-    list->floats += (count + ALIGNMENT_FLOATS - 1) / ALIGNMENT_FLOATS * ALIGNMENT_FLOATS;
+    list->floats +=
+        (count + ALIGNMENT_FLOATS - 1) / ALIGNMENT_FLOATS * ALIGNMENT_FLOATS;
     return offset;
 }
 
@@ -172,9 +174,10 @@ static void append_block(listing *list, pst__gpt_layout *layout,
         const block_part *part = &block_parts[i];
         layout->part[i] = PST_NOWHERE;
         if (!part->is_bias || config->bias)
-            layout->part[i] = append(list, (size_t)part->rows * width,
-                                     (size_t)part->columns * width, 0, "h.%d.%s", block,
-                                     part->name) - start;
+            layout->part[i] =
+                append(list, (size_t)part->rows * width, (size_t)part->columns * width,
+                       0, "h.%d.%s", block, part->name) -
+                start;
     }
     layout->block_stride = list->floats - start;
 }

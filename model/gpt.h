@@ -48,7 +48,8 @@ typedef struct pst_parameter {
     int tied_copy;     /* 1: the head's copy of wte.weight; counted nowhere    */
 } pst_parameter;
 
-/* Blocks first .. last - 1 of stage `stage` of `stages`: as equal as can be, larger first. */
+/* Blocks first .. last - 1 of stage `stage` of `stages`: as equal as can be, larger
+ * first. */
 PST_API void pst_gpt_blocks(const pst_gpt_config *config, int stage, int stages,
                             int *first, int *last);
 

@@ -40,9 +40,9 @@ typedef struct pst__gpt_layout {
     size_t part[PST_BLOCK_PARTS]; /* from its block's start                    */
     size_t ln_f_weight;
     size_t ln_f_bias;
-    size_t head;          /* the matrix that products with the head use        */
-    size_t head_gradient; /* its own even where `head` is wte                  */
-    size_t weight_floats; /* of weights, and of each of the optimizer's moments */
+    size_t head;            /* the matrix that products with the head use        */
+    size_t head_gradient;   /* its own even where `head` is wte                  */
+    size_t weight_floats;   /* of weights, and of each of the optimizer's moments */
     size_t gradient_floats; /* more than weights where `head` is wte           */
 } pst__gpt_layout;
 
@@ -51,7 +51,7 @@ void pst__gpt_layout_init(pst__gpt_layout *layout, const pst_gpt_config *config,
 
 /* How a parameter's weights begin, by its name: a constant, or normal numbers. */
 typedef struct pst__gpt_initial {
-    float constant;  /* where deviation is 0                                   */
+    float constant; /* where deviation is 0                                   */
     float deviation;
 } pst__gpt_initial;
 

@@ -267,7 +267,8 @@ static void layernorm_backward(float *dx, float *dgain, float *dbias,
         if (residual != NULL) {
             for (size_t i = 0; i < c; i++) {
                 float normalized = (x[i] - mu) * r;
-                dx[i] = residual[i] + (dy[i] * gain[i] - mean_g - normalized * mean_gx) * r;
+                dx[i] =
+                    residual[i] + (dy[i] * gain[i] - mean_g - normalized * mean_gx) * r;
             }
             residual += c;
         } else {
@@ -335,7 +336,8 @@ static inline void store_native(float *p, vn v, size_t count)
     memcpy(p, &v, (count < NATIVE ? count : NATIVE) * sizeof *p);
 }
 
-static inline void gelu_forward_form(float *y, const float *x, size_t count, int tanh_form)
+static inline void gelu_forward_form(float *y, const float *x, size_t count,
+                                     int tanh_form)
 {
     size_t i = 0;
     for (; i + NATIVE <= count; i += NATIVE)
@@ -458,7 +460,8 @@ static void causal_softmax(float *scores, float *lse, size_t first, size_t rows,
 }
 
 static void causal_probabilities(float *scores, const float *lse, size_t first,
-                                 size_t rows, size_t columns, size_t stride, float scale)
+                                 size_t rows, size_t columns, size_t stride,
+                                 float scale)
 {
     for (size_t row = 0; row < rows; row++, scores += stride) {
         size_t seen = first + row + 1;
@@ -489,7 +492,8 @@ static void row_dot(float *dot, const float *a, size_t lda, const float *b, size
         for (size_t i = 0; i < whole; i += LANES)
             sum += load(a + i) * load(b + i);
         if (whole < c)
-            sum += load_part(a + whole, c - whole, 0) * load_part(b + whole, c - whole, 0);
+            sum +=
+                load_part(a + whole, c - whole, 0) * load_part(b + whole, c - whole, 0);
         dot[row] = sum_lanes(sum);
     }
 }
@@ -534,8 +538,7 @@ static void dropout(float *y, const float *x, size_t count, size_t per_sequence,
                     const pst_dropout *d)
 {
     float kept = 1.0f / (1.0f - d->rate);
-    uint32_t draws[4], counter[4] = {0, 0, d->step,
-                                     PST_RANDOM_DROPOUT | d->place << 8};
+    uint32_t draws[4], counter[4] = {0, 0, d->step, PST_RANDOM_DROPOUT | d->place << 8};
     uint32_t sequence = d->sequence;
     for (size_t first = 0; first < count; first += per_sequence, sequence++) {
         counter[1] = sequence;
@@ -550,9 +553,9 @@ static void dropout(float *y, const float *x, size_t count, size_t per_sequence,
     }
 }
 
-static void adamw(float *w, const float *g, float *m, float *v, size_t count, float clip,
-                  float rate, float decay, float beta1, float beta2, float c1, float c2,
-                  float epsilon)
+static void adamw(float *w, const float *g, float *m, float *v, size_t count,
+                  float clip, float rate, float decay, float beta1, float beta2,
+                  float c1, float c2, float epsilon)
 {
     float keep = 1.0f - decay;
     for (size_t i = 0; i < count; i++) {

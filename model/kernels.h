@@ -17,7 +17,7 @@
 /* Which elements a dropout drops; see philox.h. rate 0: none. */
 typedef struct pst_dropout {
     float rate;
-    uint32_t key[2];  /* seed                                                  */
+    uint32_t key[2]; /* seed                                                  */
     uint32_t step;
     uint32_t sequence; /* first sequence of the array, counted in the batch    */
     uint32_t place;    /* layer * 4 + which dropout of it; below 2^24          */
@@ -27,7 +27,8 @@ typedef struct pst_dropout {
 typedef struct pst_kernels {
     const char *level;
 
-    /* y (n,c) = layernorm(x (n,c)) * gain (c) + bias (c, or NULL); saves mean, rstd (n). */
+    /* y (n,c) = layernorm(x (n,c)) * gain (c) + bias (c, or NULL); saves mean, rstd
+     * (n). */
     void (*layernorm_forward)(float *y, float *mean, float *rstd, const float *x,
                               const float *gain, const float *bias, size_t n, size_t c,
                               float epsilon);
@@ -54,16 +55,18 @@ typedef struct pst_kernels {
     /* y += x, count elements. */
     void (*add)(float *y, const float *x, size_t count);
 
-    /* `scores` holds rows first .. first + rows - 1 of a t x t matrix, `columns` >= first +
-     * rows of them, leading dimension `stride`; row r sees columns 0..r, others are set to
-     * 0. In place scores -> softmax of scale * scores; lse (rows) = log of the row's sum of
-     * exponentials, written. */
+    /* `scores` holds rows first .. first + rows - 1 of a t x t matrix, `columns` >=
+     * first + rows of them, leading dimension `stride`; row r sees columns 0..r, others
+     * are set to 0. In place scores -> softmax of scale * scores; lse (rows) = log of
+     * the row's sum of exponentials, written. */
     void (*causal_softmax)(float *scores, float *lse, size_t first, size_t rows,
                            size_t columns, size_t stride, float scale);
     /* The same probabilities again from scores and a saved lse, within rounding. */
     void (*causal_probabilities)(float *scores, const float *lse, size_t first,
-                                 size_t rows, size_t columns, size_t stride, float scale);
-    /* dscores = scale * p * (dp - delta[row]) for columns 0..row, else 0; in place of dp. */
+                                 size_t rows, size_t columns, size_t stride,
+                                 float scale);
+    /* dscores = scale * p * (dp - delta[row]) for columns 0..row, else 0; in place of
+     * dp. */
     void (*causal_softmax_backward)(float *dp, const float *p, const float *delta,
                                     size_t first, size_t rows, size_t columns,
                                     size_t stride, float scale);
@@ -84,9 +87,9 @@ typedef struct pst_kernels {
 
     /* AdamW on count elements. rate, decay = rate * weight_decay; c1 = 1/(1-beta1^t),
      * c2 = 1/(1-beta2^t); g is multiplied by `clip` first. */
-    void (*adamw)(float *w, const float *g, float *m, float *v, size_t count, float clip,
-                  float rate, float decay, float beta1, float beta2, float c1, float c2,
-                  float epsilon);
+    void (*adamw)(float *w, const float *g, float *m, float *v, size_t count,
+                  float clip, float rate, float decay, float beta1, float beta2,
+                  float c1, float c2, float epsilon);
     /* Sum of squares in double, in one fixed order. */
     double (*sum_squares)(const float *x, size_t count);
 } pst_kernels;

@@ -9,7 +9,8 @@ extern const pst_kernels pst__kernels_portable;
 
 const pst_kernels *pst__kernels(void)
 {
-    /* The levels' names are not known to every compiler; these features stand for them. */
+    /* The levels' names are not known to every compiler; these features stand for them.
+     */
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512cd"))

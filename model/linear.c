@@ -39,7 +39,8 @@ size_t pst__linear_scratch(size_t in, size_t out)
 }
 
 void pst__linear_backward_weight(float *dw, const float *x, const float *dy, size_t n,
-                                 size_t in, size_t out, pst_layout layout, float *scratch)
+                                 size_t in, size_t out, pst_layout layout,
+                                 float *scratch)
 {
     /* dw (rows, columns) is left^T right, with the layout saying which is which. */
     const float *left = layout == PST_IN_OUT ? x : dy;
@@ -50,8 +51,8 @@ void pst__linear_backward_weight(float *dw, const float *x, const float *dy, siz
     const pst_kernels *kernels = pst__kernels();
     for (size_t row = 0; row < rows; row += step) {
         size_t count = rows - row < step ? rows - row : step;
-        pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, count, columns, n, 1, left + row, rows,
-                   right, columns, 0, scratch, columns);
+        pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, count, columns, n, 1, left + row,
+                   rows, right, columns, 0, scratch, columns);
         kernels->add(dw + row * columns, scratch, count * columns);
     }
 }

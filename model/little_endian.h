@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* little_endian.h - numbers as they stand in files, whatever this machine's order is. */
+/* little_endian.h - numbers as they stand in files, whatever this machine's order is.
+ */
 #ifndef PST_MODEL_LITTLE_ENDIAN_H
 #define PST_MODEL_LITTLE_ENDIAN_H
 

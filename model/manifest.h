@@ -29,7 +29,8 @@ int64_t pst__manifest_step(const pst__manifest *manifest);
 pst_status pst__manifest_compare(const pst__manifest *manifest, const char *dir,
                                  const pst_checkpoint *state, pst_error *err);
 
-/* The checksum of tensor `name` in "weights" or "optimizer"; NULL: not listed. Borrowed. */
+/* The checksum of tensor `name` in "weights" or "optimizer"; NULL: not listed.
+ * Borrowed. */
 const char *pst__manifest_digest(const pst__manifest *manifest, const char *part,
                                  const char *name);
 

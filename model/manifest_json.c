@@ -33,9 +33,10 @@ static json_t *make_content(const pst_checkpoint *state)
     for (size_t i = 0; i < state->setting_count; i++)
         json_object_set_new(settings, state->settings[i].name,
                             json_string(state->settings[i].value));
-    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step, "settings",
-                     settings, "weights", digests(state->weights, state->weight_count),
-                     "optimizer", digests(state->optimizer, state->optimizer_count));
+    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step,
+                     "settings", settings, "weights",
+                     digests(state->weights, state->weight_count), "optimizer",
+                     digests(state->optimizer, state->optimizer_count));
 }
 
 /* SHA-256 of the content, written in one canonical way. False: no memory. */
@@ -70,8 +71,8 @@ pst_status pst__manifest_write(const pst_env *env, const char *path,
     char *text = NULL;
     json_t *content = make_content(state);
     if (content != NULL && content_digest(content, digest)) {
-        json_t *root = json_pack("{s:i, s:s, s:O}", "penstock_checkpoint", VERSION, "sha256",
-                                 digest, "content", content);
+        json_t *root = json_pack("{s:i, s:s, s:O}", "penstock_checkpoint", VERSION,
+                                 "sha256", digest, "content", content);
         text = json_dumps(root, JSON_INDENT(2));
         json_decref(root);
     }
@@ -89,14 +90,15 @@ static pst_status check(pst__manifest *manifest, const char *path, pst_error *er
     const json_t *version = json_object_get(manifest->root, "penstock_checkpoint");
     manifest->content = json_object_get(manifest->root, "content");
     if (json_integer_value(version) > VERSION)
-        return pst_error_set(err, PST_EFORMAT,
-                             "%s: written by a newer Penstock (form %lld; this one reads "
-                             "up to %d)",
-                             path, (long long)json_integer_value(version), VERSION);
+        return pst_error_set(
+            err, PST_EFORMAT,
+            "%s: written by a newer Penstock (form %lld; this one reads "
+            "up to %d)",
+            path, (long long)json_integer_value(version), VERSION);
     if (!json_is_object(manifest->content) || written == NULL ||
         json_integer_value(version) != VERSION)
-        return pst_error_set(err, PST_EFORMAT, "%s: this is not a checkpoint's manifest",
-                             path);
+        return pst_error_set(err, PST_EFORMAT,
+                             "%s: this is not a checkpoint's manifest", path);
     if (!content_digest(manifest->content, digest))
         return pst_error_no_memory(err, path, 0);
     if (strcmp(digest, written) != 0)
@@ -148,11 +150,11 @@ pst_status pst__manifest_compare(const pst__manifest *manifest, const char *dir,
         const pst_setting *own = &state->settings[i];
         const char *saved = json_string_value(json_object_get(settings, own->name));
         if (saved == NULL || strcmp(saved, own->value) != 0)
-            return pst_error_set(err, PST_EINVAL,
-                                 "%s: the checkpoint has %s %s and this run %s; a resumed "
-                                 "run must share it",
-                                 dir, own->name, saved != NULL ? saved : "(none)",
-                                 own->value);
+            return pst_error_set(
+                err, PST_EINVAL,
+                "%s: the checkpoint has %s %s and this run %s; a resumed "
+                "run must share it",
+                dir, own->name, saved != NULL ? saved : "(none)", own->value);
     }
     return PST_OK;
 }

@@ -2,7 +2,8 @@
 /*
  * philox.h - random numbers by counter, the same wherever and whenever they are drawn.
  *
- * Philox4x32-10. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+ * Philox4x32-10. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
+ * 3".
  */
 #ifndef PST_MODEL_PHILOX_H
 #define PST_MODEL_PHILOX_H
@@ -12,7 +13,8 @@
 /* Four 32-bit numbers for a 128-bit counter and a 64-bit key. */
 void pst__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* What a stream of numbers is for; the top word of its counter, so streams never meet. */
+/* What a stream of numbers is for; the top word of its counter, so streams never meet.
+ */
 enum pst_random_use {
     PST_RANDOM_INIT = 1, /* counter: tensor, element / 4                       */
     PST_RANDOM_DATA,     /* counter: step, sequence                            */

@@ -23,13 +23,13 @@ typedef struct pst_reference {
     pst_gpt_config model;
     pst_adamw optimizer; /* of the ten steps; constant rate                    */
     int sequences;
-    int length;          /* tokens of a row in the file, at most the context   */
-    int32_t *inputs;     /* (sequences, context), padded with 0                */
-    int32_t *labels;     /* padded with ignored labels                         */
+    int length;      /* tokens of a row in the file, at most the context   */
+    int32_t *inputs; /* (sequences, context), padded with 0                */
+    int32_t *labels; /* padded with ignored labels                         */
     double loss;
     double gradient_norm;
     int steps;
-    double *losses;      /* [steps] the loss before each step                  */
+    double *losses; /* [steps] the loss before each step                  */
 } pst_reference;
 
 /* Errors: PST_EIO, PST_EFORMAT (file and key), PST_EINVAL (a model that this library

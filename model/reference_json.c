@@ -31,7 +31,8 @@ static pst_status load(const pst_env *env, document *doc, const char *stem,
     doc->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &found);
     pst_release(env, text);
     if (doc->root == NULL)
-        return pst_error_set_at(err, PST_EFORMAT, doc->path, found.line, "%s", found.text);
+        return pst_error_set_at(err, PST_EFORMAT, doc->path, found.line, "%s",
+                                found.text);
     if (!json_is_object(doc->root))
         return pst_error_set_at(err, PST_EFORMAT, doc->path, 1, "not a JSON object");
     return PST_OK;
@@ -55,8 +56,8 @@ static pst_status read_int(const document *doc, const char *key, int *value,
     return PST_OK;
 }
 
-static pst_status read_number(const document *doc, const json_t *object, const char *key,
-                              double *value, pst_error *err)
+static pst_status read_number(const document *doc, const json_t *object,
+                              const char *key, double *value, pst_error *err)
 {
     json_t *item = json_object_get(object, key);
     if (!json_is_number(item))
@@ -65,7 +66,8 @@ static pst_status read_number(const document *doc, const json_t *object, const c
     return PST_OK;
 }
 
-/* Switches of Hugging Face's GPT-2 that change numbers must have the value we compute. */
+/* Switches of Hugging Face's GPT-2 that change numbers must have the value we compute.
+ */
 static pst_status refuse_switches(const document *doc, pst_error *err)
 {
     static const struct {
@@ -77,8 +79,8 @@ static pst_status refuse_switches(const document *doc, pst_error *err)
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         json_t *item = json_object_get(doc->root, switches[i].key);
         if (item != NULL && json_is_true(item) != switches[i].must_be)
-            return bad_key(doc, switches[i].key,
-                           switches[i].must_be ? "true" : "false", err);
+            return bad_key(doc, switches[i].key, switches[i].must_be ? "true" : "false",
+                           err);
     }
     return PST_OK;
 }
@@ -96,7 +98,8 @@ static pst_status read_activation(const document *doc, pst_gelu *gelu, pst_error
     return PST_OK;
 }
 
-static pst_status read_config(const document *doc, pst_gpt_config *model, pst_error *err)
+static pst_status read_config(const document *doc, pst_gpt_config *model,
+                              pst_error *err)
 {
     const char *type = json_string_value(json_object_get(doc->root, "model_type"));
     if (type == NULL || strcmp(type, "gpt2") != 0)
@@ -118,12 +121,13 @@ static pst_status read_config(const document *doc, pst_gpt_config *model, pst_er
         return bad_key(doc, "n_inner", "null or four times n_embd", err);
     model->untied = json_is_false(json_object_get(doc->root, "tie_word_embeddings"));
     json_t *epsilon = json_object_get(doc->root, "layer_norm_epsilon");
-    model->layernorm_epsilon = json_is_number(epsilon) ? (float)json_number_value(epsilon)
-                                                       : 1e-5f;
+    model->layernorm_epsilon =
+        json_is_number(epsilon) ? (float)json_number_value(epsilon) : 1e-5f;
     return pst_gpt_config_complete(model, err);
 }
 
-/* Rows of equal length into out (rows, context); what lies behind a row stays as it is. */
+/* Rows of equal length into out (rows, context); what lies behind a row stays as it is.
+ */
 static pst_status read_rows(const document *doc, const char *key, int lowest,
                             const pst_reference *ref, int32_t *out, pst_error *err)
 {
@@ -138,8 +142,7 @@ static pst_status read_rows(const document *doc, const char *key, int lowest,
         for (int i = 0; i < length; i++) {
             json_t *item = json_array_get(row, (size_t)i);
             json_int_t id = json_integer_value(item);
-            if (!json_is_integer(item) || id < lowest ||
-                id >= ref->model.vocabulary)
+            if (!json_is_integer(item) || id < lowest || id >= ref->model.vocabulary)
                 return bad_key(doc, key, "ids below vocab_size", err);
             out[(size_t)r * (size_t)ref->model.context + (size_t)i] = (int32_t)id;
         }
@@ -147,8 +150,8 @@ static pst_status read_rows(const document *doc, const char *key, int lowest,
     return PST_OK;
 }
 
-static pst_status read_tokens(const pst_env *env, const document *doc, pst_reference *ref,
-                              pst_error *err)
+static pst_status read_tokens(const pst_env *env, const document *doc,
+                              pst_reference *ref, pst_error *err)
 {
     json_t *ids = json_object_get(doc->root, "input_ids");
     ref->sequences = (int)json_array_size(ids);
@@ -176,7 +179,8 @@ static pst_status read_expected(const pst_env *env, const document *doc,
     pst_adamw *o = &ref->optimizer;
     pst_status status;
     if ((status = read_number(doc, doc->root, "loss", &ref->loss, err)) ||
-        (status = read_number(doc, doc->root, "gradient_norm", &ref->gradient_norm, err)) ||
+        (status =
+             read_number(doc, doc->root, "gradient_norm", &ref->gradient_norm, err)) ||
         (status = read_number(doc, adamw, "lr", &o->lr, err)) ||
         (status = read_number(doc, adamw, "eps", &o->epsilon, err)) ||
         (status = read_number(doc, adamw, "weight_decay", &o->weight_decay, err)) ||
@@ -201,7 +205,8 @@ static pst_status read_expected(const pst_env *env, const document *doc,
 pst_status pst_reference_open(const pst_env *env, const char *stem, pst_reference **out,
                               pst_error *err)
 {
-    document config = {.root = NULL}, tokens = {.root = NULL}, expected = {.root = NULL};
+    document config = {.root = NULL}, tokens = {.root = NULL},
+             expected = {.root = NULL};
     pst_status status;
     pst_reference *ref = pst_allocate(env, sizeof *ref);
     if (ref == NULL)

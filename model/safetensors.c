@@ -101,10 +101,11 @@ static const char *path_of(const pst_safetensors *file)
     return pst__reader_path(file->reader);
 }
 
-static pst_status malformed(const pst_safetensors *file, pst_error *err, const char *name,
-                            const char *what)
+static pst_status malformed(const pst_safetensors *file, pst_error *err,
+                            const char *name, const char *what)
 {
-    return pst_error_set(err, PST_EFORMAT, "%s: tensor %.90s %s", path_of(file), name, what);
+    return pst_error_set(err, PST_EFORMAT, "%s: tensor %.90s %s", path_of(file), name,
+                         what);
 }
 
 static const type *find_type(const char *name)
@@ -128,7 +129,8 @@ static pst_status read_shape(const pst_safetensors *file, const char *name,
     for (int i = 0; i < tensor->dims; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return malformed(file, err, name, "has a dimension that is not a number >= 0");
+            return malformed(file, err, name,
+                             "has a dimension that is not a number >= 0");
         tensor->shape[i] = (size_t)json_integer_value(size);
         if (tensor->shape[i] > 0 && tensor->count > SIZE_MAX / 8 / tensor->shape[i])
             return malformed(file, err, name, "is larger than any memory");
@@ -149,15 +151,16 @@ static pst_status read_entry(const pst_safetensors *file, const char *name,
         return malformed(file, err, name, "has no dtype");
     out->type = find_type(type_name);
     if (!out->type)
-        return pst_error_set(err, PST_EFORMAT, "%s: tensor %s has the unknown dtype %.20s",
-                             path_of(file), name, type_name);
+        return pst_error_set(err, PST_EFORMAT,
+                             "%s: tensor %s has the unknown dtype %.20s", path_of(file),
+                             name, type_name);
     const pst_status status =
         read_shape(file, name, json_object_get(value, "shape"), out, err);
     if (status != PST_OK)
         return status;
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
-        json_integer_value(begin) < 0 ||
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) ||
+        !json_is_integer(end) || json_integer_value(begin) < 0 ||
         json_integer_value(end) < json_integer_value(begin))
         return malformed(file, err, name, "has no data_offsets [begin, end]");
     out->begin = (uint64_t)json_integer_value(begin);
@@ -210,7 +213,8 @@ static pst_status read_entries(pst_safetensors *file, pst_error *err)
                                        sizeof *file->entries);
     if (!file->entries)
         return pst_error_no_memory(err, path_of(file), 0);
-    json_object_foreach (file->header, name, value) {
+    json_object_foreach(file->header, name, value)
+    {
         if (strcmp(name, "__metadata__") == 0)
             continue;
         const pst_status status =
@@ -244,10 +248,11 @@ static pst_status not_safetensors(const pst_safetensors *file, pst_error *err)
     if (pst__reader_bytes(file->reader) >= sizeof start &&
         pst__reader_read(file->reader, 0, start, sizeof start, NULL) == PST_OK &&
         memcmp(start, pointer, sizeof start) == 0)
-        return pst_error_set(err, PST_EFORMAT,
-                             "%s: this is a Git LFS pointer, not the file itself; 'git lfs "
-                             "pull' fetches it",
-                             path_of(file));
+        return pst_error_set(
+            err, PST_EFORMAT,
+            "%s: this is a Git LFS pointer, not the file itself; 'git lfs "
+            "pull' fetches it",
+            path_of(file));
     return pst_error_set(err, PST_EFORMAT,
                          "%s: this is not a safetensors file, or it is cut off: it has "
                          "%" PRIu64 " bytes",
@@ -332,15 +337,16 @@ pst_status pst_safetensors_read(pst_safetensors *file, size_t index, float *data
     unsigned char part[8192];
     const size_t each = sizeof part / e->type->bytes;
     if (!e->type->convert)
-        return pst_error_set(err, PST_EFORMAT,
-                             "%s: tensor %s is of %s; F32, F16, BF16 and F64 can be read",
-                             path_of(file), e->tensor.name, e->type->name);
+        return pst_error_set(
+            err, PST_EFORMAT,
+            "%s: tensor %s is of %s; F32, F16, BF16 and F64 can be read", path_of(file),
+            e->tensor.name, e->type->name);
     for (size_t done = 0; done < e->tensor.count; done += each) {
         const size_t left = e->tensor.count - done;
         const size_t count = left < each ? left : each;
-        const pst_status status =
-            pst__reader_read(file->reader, file->data_at + e->begin + done * e->type->bytes,
-                             part, count * e->type->bytes, err);
+        const pst_status status = pst__reader_read(
+            file->reader, file->data_at + e->begin + done * e->type->bytes, part,
+            count * e->type->bytes, err);
         if (status != PST_OK)
             return status;
         e->type->convert(data + done, part, count);

@@ -36,7 +36,8 @@ PST_API pst_status pst_safetensors_open(const pst_env *env, const char *path,
 /* Number of tensors, in the order of their data. */
 PST_API size_t pst_safetensors_count(const pst_safetensors *file);
 
-/* Name and shape of tensor `index`; its data is NULL. *dtype (may be NULL) is "F32" and so on. */
+/* Name and shape of tensor `index`; its data is NULL. *dtype (may be NULL) is "F32" and
+ * so on. */
 PST_API const pst_tensor *pst_safetensors_tensor(const pst_safetensors *file,
                                                  size_t index, const char **dtype);
 

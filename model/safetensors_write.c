@@ -21,8 +21,8 @@ static json_t *describe(const pst_tensor *tensor, uint64_t begin)
     json_t *shape = json_array();
     for (int i = 0; i < tensor->dims; i++)
         json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
-                     (json_int_t)begin,
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape,
+                     "data_offsets", (json_int_t)begin,
                      (json_int_t)(begin + tensor->count * sizeof(float)));
 }
 
@@ -49,7 +49,8 @@ static char *make_header(const pst_tensor *const *sorted, size_t count,
     return text;
 }
 
-static pst_status write_header(pst_file_writer *writer, const char *text, pst_error *err)
+static pst_status write_header(pst_file_writer *writer, const char *text,
+                               pst_error *err)
 {
     static const char spaces[8] = "       ";
     unsigned char length[8];
@@ -80,7 +81,8 @@ static pst_status write_data(pst_file_writer *writer, const pst_tensor *tensor,
 }
 
 static pst_status write_file(const pst_env *env, const char *path, const char *header,
-                             const pst_tensor *const *sorted, size_t count, pst_error *err)
+                             const pst_tensor *const *sorted, size_t count,
+                             pst_error *err)
 {
     pst_file_writer *writer;
     pst_status status = pst_file_create(env, path, &writer, err);

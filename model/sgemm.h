@@ -8,8 +8,8 @@
 enum { PST_NO_TRANSPOSE = 0, PST_TRANSPOSE = 1 };
 
 /*
- * c (m,n) = alpha op(a) (m,k) op(b) (k,n) + beta c, row-major; lda, ldb, ldc are lengths
- * of rows as stored. beta = 0 does not read c. k = 0 scales c. Thread-safe.
+ * c (m,n) = alpha op(a) (m,k) op(b) (k,n) + beta c, row-major; lda, ldb, ldc are
+ * lengths of rows as stored. beta = 0 does not read c. k = 0 scales c. Thread-safe.
  */
 void pst__sgemm(int transpose_a, int transpose_b, size_t m, size_t n, size_t k,
                 float alpha, const float *a, size_t lda, const float *b, size_t ldb,

@@ -18,9 +18,9 @@ enum { LOGITS_AT_ONCE = 1 << 20 };
 typedef struct part {
     const pst__slice *slice;
     pst__block_shape shape;
-    size_t n;               /* tokens                                          */
-    const int32_t *inputs;  /* (b, t)                                          */
-    const int32_t *labels;  /* (b, t) or NULL                                  */
+    size_t n;              /* tokens                                          */
+    const int32_t *inputs; /* (b, t)                                          */
+    const int32_t *labels; /* (b, t) or NULL                                  */
     int has_embedding;
     int has_head;
 } part;
@@ -111,7 +111,8 @@ static void count_strides(const part *p, saved *s)
 static saved carve_saved(const part *p, void *for_input, void *for_weight)
 {
     const size_t n = p->n, c = p->shape.c;
-    const size_t streams = stream_index(p, block_count(p->slice)) + (p->has_head ? 1 : 0);
+    const size_t streams =
+        stream_index(p, block_count(p->slice)) + (p->has_head ? 1 : 0);
     saved s = {.input = {.base = for_input}, .weight = {.base = for_weight}};
     s.stream = (n * c + 15) / 16 * 16;
     s.streams = pst__carve_take(&s.input, streams * s.stream);
@@ -119,7 +120,8 @@ static saved carve_saved(const part *p, void *for_input, void *for_weight)
         s.mean = pst__carve_take(&s.input, n);
         s.rstd = pst__carve_take(&s.input, n);
         s.normed = pst__carve_take(&s.weight, n * c);
-        s.dlogits = pst__carve_take(&s.weight, n * (size_t)p->slice->config->vocabulary);
+        s.dlogits =
+            pst__carve_take(&s.weight, n * (size_t)p->slice->config->vocabulary);
     }
     count_strides(p, &s);
     return s;
@@ -152,7 +154,8 @@ static pst__block_input_part input_part_of(const part *p, const saved *s, size_t
     return part;
 }
 
-static pst__block_weight_part weight_part_of(const part *p, const saved *s, size_t block)
+static pst__block_weight_part weight_part_of(const part *p, const saved *s,
+                                             size_t block)
 {
     pst__carve carve = s->weight;
     pst__block_weight_part part;
@@ -174,8 +177,8 @@ static kept carve_kept(const part *p, void *base)
 }
 
 /* The last block's dy is the stage's output_grad unless the slice has the head. */
-static void carve_block_kept(const part *p, kept *k, size_t block, const float *output_grad,
-                             pst__block_kept *own)
+static void carve_block_kept(const part *p, kept *k, size_t block,
+                             const float *output_grad, pst__block_kept *own)
 {
     const int own_dy = p->has_head || block + 1 < block_count(p->slice);
     pst__block_carve_kept(own, &p->shape, own_dy, &k->carve);
@@ -193,7 +196,8 @@ static const float *weight_at(const pst_work *work, size_t offset)
 
 static const float *block_weights(const part *p, const pst_work *work, size_t block)
 {
-    return weight_at(work, p->slice->layout.blocks + block * p->slice->layout.block_stride);
+    return weight_at(work,
+                     p->slice->layout.blocks + block * p->slice->layout.block_stride);
 }
 
 /* ---- the ends of the model --------------------------------------------------- */
@@ -202,8 +206,8 @@ static void embed(const part *p, const pst_work *work, float *y)
 {
     const pst__gpt_layout *layout = &p->slice->layout;
     const pst__block_shape *s = &p->shape;
-    pst__embedding_forward(y, weight_at(work, layout->wte), weight_at(work, layout->wpe),
-                           p->inputs, s->b, s->t, s->c);
+    pst__embedding_forward(y, weight_at(work, layout->wte),
+                           weight_at(work, layout->wpe), p->inputs, s->b, s->t, s->c);
     if (s->dropout.rate > 0) {
         pst_dropout dropout = s->dropout;
         dropout.place = DROP_EMBEDDING;
@@ -215,14 +219,13 @@ static void final_norm(const part *p, const pst_work *work, float *normed, float
                        float *rstd, const float *x)
 {
     const pst__gpt_layout *layout = &p->slice->layout;
-    pst__kernels()->layernorm_forward(normed, mean, rstd, x,
-                                      weight_at(work, layout->ln_f_weight),
-                                      weight_at(work, layout->ln_f_bias), p->n, p->shape.c,
-                                      p->shape.epsilon);
+    pst__kernels()->layernorm_forward(
+        normed, mean, rstd, x, weight_at(work, layout->ln_f_weight),
+        weight_at(work, layout->ln_f_bias), p->n, p->shape.c, p->shape.epsilon);
 }
 
-static void head(const part *p, const pst_work *work, float *logits, const float *normed,
-                 size_t n)
+static void head(const part *p, const pst_work *work, float *logits,
+                 const float *normed, size_t n)
 {
     pst__linear_forward(logits, normed, weight_at(work, p->slice->layout.head), NULL, n,
                         p->shape.c, (size_t)p->slice->config->vocabulary, PST_OUT_IN);
@@ -238,8 +241,8 @@ static void training_head(const part *p, const pst_work *work, const saved *s)
     head(p, work, s->dlogits, s->normed, p->n);
     *loss = 0;
     pst__kernels()->cross_entropy(s->dlogits, p->labels, p->n,
-                                  (size_t)p->slice->config->vocabulary, batch->loss_scale,
-                                  1, loss);
+                                  (size_t)p->slice->config->vocabulary,
+                                  batch->loss_scale, 1, loss);
 }
 
 /* The rows of each sequence's last token, packed in front. */
@@ -294,9 +297,9 @@ static void training_forward(const part *p, pst_work *work)
         const pst__block_shape shape = block_shape(p, block);
         const pst__block_input_part input = input_part_of(p, &s, block);
         const pst__block_weight_part weight = weight_part_of(p, &s, block);
-        pst__block_forward(block_y(p, &s, block, work), block_x(p, &s, block, work), &shape,
-                           &p->slice->layout, block_weights(p, work, block), &input,
-                           &weight, work->scratch);
+        pst__block_forward(block_y(p, &s, block, work), block_x(p, &s, block, work),
+                           &shape, &p->slice->layout, block_weights(p, work, block),
+                           &input, &weight, work->scratch);
     }
     if (p->has_head)
         training_head(p, work, &s);
@@ -340,7 +343,8 @@ static void forward_only(const part *p, pst_work *work)
         const int ends = block + 1 == block_count(p->slice) && !p->has_head;
         float *y = ends ? work->output : t.x;
         pst__block_forward(y, x, &p->shape, &p->slice->layout,
-                           block_weights(p, work, block), &t.input, &t.weight, t.scratch);
+                           block_weights(p, work, block), &t.input, &t.weight,
+                           t.scratch);
         x = y;
     }
     if (p->has_head)
@@ -368,12 +372,12 @@ static void head_backward_input(const part *p, const pst_work *work, const saved
     const pst__gpt_layout *layout = &p->slice->layout;
     float *dnormed = work->scratch;
     pst__linear_backward_input(dnormed, s->dlogits, weight_at(work, layout->head), p->n,
-                               p->shape.c, (size_t)p->slice->config->vocabulary, PST_OUT_IN,
-                               0);
+                               p->shape.c, (size_t)p->slice->config->vocabulary,
+                               PST_OUT_IN, 0);
     pst__kernels()->layernorm_backward(dx, k->dln_f, k->dln_f_bias, NULL, dnormed,
                                        stream_of(p, s, block_count(p->slice)), s->mean,
-                                       s->rstd, weight_at(work, layout->ln_f_weight), p->n,
-                                       p->shape.c);
+                                       s->rstd, weight_at(work, layout->ln_f_weight),
+                                       p->n, p->shape.c);
 }
 
 /* Where block's dx goes: dy of the block below, or out of the slice. */
@@ -411,9 +415,9 @@ static pst_status backward_input(void *self, pst_work *work, pst_error *err)
         if (block > 0)
             carve_block_kept(&p, &k, block - 1, work->output_grad, &below);
         pst__block_backward_input(place_of_dx(&p, work, &k, block > 0 ? &below : NULL),
-                                  block_x(&p, &s, block, work), &shape, &p.slice->layout,
-                                  block_weights(&p, work, block), &input, &weight, &own,
-                                  work->scratch);
+                                  block_x(&p, &s, block, work), &shape,
+                                  &p.slice->layout, block_weights(&p, work, block),
+                                  &input, &weight, &own, work->scratch);
         own = below;
     }
     if (p.has_embedding)
@@ -427,10 +431,9 @@ static void head_backward_weight(const part *p, const pst_work *work, const save
 {
     const pst_kernels *kernels = pst__kernels();
     const pst__gpt_layout *layout = &p->slice->layout;
-    pst__linear_backward_weight(work->gradients + layout->head_gradient, s->normed,
-                                s->dlogits, p->n, p->shape.c,
-                                (size_t)p->slice->config->vocabulary, PST_OUT_IN,
-                                work->scratch);
+    pst__linear_backward_weight(
+        work->gradients + layout->head_gradient, s->normed, s->dlogits, p->n,
+        p->shape.c, (size_t)p->slice->config->vocabulary, PST_OUT_IN, work->scratch);
     kernels->add(work->gradients + layout->ln_f_weight, k->dln_f, p->shape.c);
     if (layout->ln_f_bias != PST_NOWHERE)
         kernels->add(work->gradients + layout->ln_f_bias, k->dln_f_bias, p->shape.c);
@@ -454,10 +457,10 @@ static pst_status backward_weight(void *self, pst_work *work, pst_error *err)
                                    &p.shape, layout, &weight, &own, work->scratch);
     }
     if (p.has_embedding)
-        pst__embedding_backward_weight(work->gradients + layout->wte,
-                                       work->gradients + layout->wpe, k.dembedded, p.inputs,
-                                       p.shape.b, p.shape.t, p.shape.c,
-                                       (size_t)p.slice->config->vocabulary, work->scratch);
+        pst__embedding_backward_weight(
+            work->gradients + layout->wte, work->gradients + layout->wpe, k.dembedded,
+            p.inputs, p.shape.b, p.shape.t, p.shape.c,
+            (size_t)p.slice->config->vocabulary, work->scratch);
     return PST_OK;
 }
 
@@ -477,8 +480,8 @@ static pst_status step(void *self, pst_work *work, pst_error *err)
     const pst__slice *slice = self;
     float *m = work->optimizer;
     (void)err;
-    pst__adamw_step(slice->adamw, slice->parameters, slice->parameter_count, work->weights,
-                    work->gradients, m, m + slice->layout.weight_floats,
+    pst__adamw_step(slice->adamw, slice->parameters, slice->parameter_count,
+                    work->weights, work->gradients, m, m + slice->layout.weight_floats,
                     slice->layout.weight_floats);
     return PST_OK;
 }
@@ -512,8 +515,8 @@ static size_t scratch_floats(const pst__slice *slice, const part *training,
     if (training->has_head)
         floats = larger(floats, pst__linear_scratch(c, v));
     if (training->has_embedding)
-        floats = larger(floats, pst__embedding_scratch(training->shape.b, training->shape.t,
-                                                       c, v));
+        floats = larger(
+            floats, pst__embedding_scratch(training->shape.b, training->shape.t, c, v));
     return floats;
 }
 
@@ -533,10 +536,11 @@ pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
 {
     pst__gpt_layout_init(&slice->layout, slice->config, stage, stages);
     if (is_too_large(slice, larger(train_sequences, eval_sequences)))
-        return pst_error_set(err, PST_EINVAL,
-                             "microbatches of %zu sequences of this model are larger than "
-                             "any memory; a smaller batch would work",
-                             larger(train_sequences, eval_sequences));
+        return pst_error_set(
+            err, PST_EINVAL,
+            "microbatches of %zu sequences of this model are larger than "
+            "any memory; a smaller batch would work",
+            larger(train_sequences, eval_sequences));
     const part training = largest_part(slice, train_sequences);
     const part evaluation = largest_part(slice, eval_sequences);
     const saved s = carve_saved(&training, NULL, NULL);
@@ -552,8 +556,10 @@ pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
         .self = slice,
         .input_bytes = stage > 0 ? stream : 0,
         .output_bytes = stage + 1 < stages ? stream : 0,
-        .saved_for_input_bytes = (s.input.used + blocks * s.input_stride) * sizeof(float),
-        .saved_for_weight_bytes = (s.weight.used + blocks * s.weight_stride) * sizeof(float),
+        .saved_for_input_bytes =
+            (s.input.used + blocks * s.input_stride) * sizeof(float),
+        .saved_for_weight_bytes =
+            (s.weight.used + blocks * s.weight_stride) * sizeof(float),
         .kept_bytes = k.carve.used * sizeof(float),
         .scratch_bytes = scratch_floats(slice, &training, &evaluation) * sizeof(float),
         .weight_bytes = slice->layout.weight_floats * sizeof(float),

@@ -17,8 +17,8 @@ typedef struct pst_tensor {
     char name[PST_TENSOR_NAME_SIZE]; /* Hugging Face's name: "h.0.ln_1.weight"  */
     int dims;                        /* 0: a scalar                             */
     size_t shape[PST_TENSOR_MAX_DIMS];
-    size_t count;                    /* product of shape; 1 for a scalar        */
-    float *data;                     /* may be NULL where only the shape is meant */
+    size_t count; /* product of shape; 1 for a scalar        */
+    float *data;  /* may be NULL where only the shape is meant */
 } pst_tensor;
 
 PST_END_DECLS

@@ -51,10 +51,11 @@ static pst_status read_parts(pst_text *text, const char *path, double val_fracti
         return status;
     text->bytes = (unsigned char *)data;
     if (bytes == 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "%s: the file is empty; a text of more than %zu bytes would "
-                             "work",
-                             path, text->context);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s: the file is empty; a text of more than %zu bytes would "
+            "work",
+            path, text->context);
     text->train = (size_t)((double)bytes * (1.0 - val_fraction));
     text->val = bytes - text->train;
     status = check_part(path, "training", text->train, text->context, err);
@@ -121,7 +122,8 @@ void pst_text_sample(const pst_text *text, uint64_t seed, int64_t step, int sequ
     }
 }
 
-int pst_text_window(const pst_text *text, size_t index, int32_t *inputs, int32_t *labels)
+int pst_text_window(const pst_text *text, size_t index, int32_t *inputs,
+                    int32_t *labels)
 {
     const size_t labels_in_all = text->val > 0 ? text->val - 1 : 0;
     const size_t first = index * text->context;

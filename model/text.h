@@ -33,7 +33,8 @@ PST_API size_t pst_text_val_bytes(const pst_text *text);
 
 /*
  * `sequences` random windows of the training part, with replacement: window b of
- * step s depends on (seed, s, b) alone (Philox). inputs and labels: (sequences, context).
+ * step s depends on (seed, s, b) alone (Philox). inputs and labels: (sequences,
+ * context).
  */
 PST_API void pst_text_sample(const pst_text *text, uint64_t seed, int64_t step,
                              int sequences, int32_t *inputs, int32_t *labels);

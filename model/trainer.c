@@ -32,7 +32,8 @@ pst_status pst__trainer_check_ids(const pst_trainer *trainer, size_t sequences,
         if (labels && labels[i] >= vocabulary)
             return pst_error_set(err, PST_EINVAL,
                                  "sequence %zu, label %zu is id %" PRId32
-                                 "; ids go to %" PRId32 ", and negative ones are ignored",
+                                 "; ids go to %" PRId32
+                                 ", and negative ones are ignored",
                                  i / length, i % length, labels[i], vocabulary - 1);
     }
     return PST_OK;
@@ -52,7 +53,8 @@ static void measure(const pst_trainer *trainer, pst_step_report *report)
     uint64_t first = UINT64_MAX, last = 0, busiest = 0;
     for (int rank = 0; rank < trainer->ranks; rank++) {
         size_t count;
-        const pst_trace_event *event = pst_pipeline_trace(trainer->pipeline, rank, &count);
+        const pst_trace_event *event =
+            pst_pipeline_trace(trainer->pipeline, rank, &count);
         uint64_t busy = 0;
         for (size_t i = 0; i < count; i++) {
             busy += event[i].end_ns - event[i].start_ns;
@@ -80,21 +82,23 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
     const size_t length = (size_t)t->model.context;
     const size_t sequences = (size_t)t->batch_size;
     const double started = seconds_now();
-    pst_status status = pst__trainer_check_ids(t, sequences, length, inputs, labels, err);
+    pst_status status =
+        pst__trainer_check_ids(t, sequences, length, inputs, labels, err);
     if (status != PST_OK)
         return status;
     const int64_t tokens = count_valid(labels, sequences * length);
     if (tokens == 0)
         return pst_error_set(err, PST_EINVAL,
                              "the batch has no label to learn from; all are negative");
-    t->batch = (pst__batch){.length = length,
-                            .first = t->train_first,
-                            .inputs = inputs,
-                            .labels = labels,
-                            .loss_scale = (float)(1.0 / (double)tokens),
-                            .loss = t->loss,
-                            .dropout_key = {(uint32_t)t->seed, (uint32_t)(t->seed >> 32)},
-                            .dropout_step = (uint32_t)t->steps};
+    t->batch =
+        (pst__batch){.length = length,
+                     .first = t->train_first,
+                     .inputs = inputs,
+                     .labels = labels,
+                     .loss_scale = (float)(1.0 / (double)tokens),
+                     .loss = t->loss,
+                     .dropout_key = {(uint32_t)t->seed, (uint32_t)(t->seed >> 32)},
+                     .dropout_step = (uint32_t)t->steps};
     pst__adamw_numbers_init(&t->numbers, &t->optimizer, t->steps);
     status = pst_pipeline_run(t->pipeline, t->train_program, 0, t->steps, err);
     if (status != PST_OK)
@@ -112,7 +116,8 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
 }
 
 pst_status pst_trainer_step(pst_trainer *trainer, const int32_t *inputs,
-                            const int32_t *labels, pst_step_report *report, pst_error *err)
+                            const int32_t *labels, pst_step_report *report,
+                            pst_error *err)
 {
     trainer->only_gradient = 0;
     return train(trainer, inputs, labels, report, err);
@@ -163,31 +168,33 @@ pst_status pst_trainer_evaluate(pst_trainer *trainer, size_t sequences,
         sum += total_loss(trainer, (int)((count + each - 1) / each));
     }
     if (!isfinite(sum))
-        return pst_error_set(err, PST_ENUMERIC,
-                             "the loss over the given windows is %g; the weights are "
-                             "beyond use, and an earlier checkpoint or a lower rate would "
-                             "work",
-                             sum);
+        return pst_error_set(
+            err, PST_ENUMERIC,
+            "the loss over the given windows is %g; the weights are "
+            "beyond use, and an earlier checkpoint or a lower rate would "
+            "work",
+            sum);
     *loss_sum = sum;
     *tokens = count_valid(labels, sequences * length);
     return PST_OK;
 }
 
-pst_status pst_trainer_logits(pst_trainer *trainer, int sequences, const int32_t *inputs,
-                              float *logits, pst_error *err)
+pst_status pst_trainer_logits(pst_trainer *trainer, int sequences,
+                              const int32_t *inputs, float *logits, pst_error *err)
 {
     const size_t length = (size_t)trainer->model.context;
     const size_t most =
         (size_t)trainer->eval_microbatch * (size_t)trainer->eval_microbatches;
     const size_t count = sequences > 0 ? (size_t)sequences : 0;
-    pst_status status = pst__trainer_check_ids(trainer, count, length, inputs, NULL, err);
+    pst_status status =
+        pst__trainer_check_ids(trainer, count, length, inputs, NULL, err);
     for (size_t done = 0; status == PST_OK && done < count; done += most) {
         trainer->batch = (pst__batch){
             .length = length,
             .inputs = inputs + done * length,
             .logits = logits + done * length * (size_t)trainer->model.vocabulary};
-        status = pst__trainer_forward(trainer, count - done < most ? count - done : most,
-                                      err);
+        status = pst__trainer_forward(trainer,
+                                      count - done < most ? count - done : most, err);
     }
     return status;
 }
@@ -209,8 +216,9 @@ void pst_trainer_refresh(pst_trainer *trainer)
     const pst__gpt_layout *last = &trainer->slices[trainer->stages - 1].layout;
     if (trainer->model.untied || trainer->stages == 1)
         return;
-    float *copy = (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
-                  last->head;
+    float *copy =
+        (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
+        last->head;
     memcpy(copy, trainer->weights[0].data, trainer->weights[0].count * sizeof *copy);
 }
 

@@ -34,20 +34,20 @@ typedef struct pst_adamw {
     double beta2;   /* 0.99                                                    */
     double epsilon; /* 1e-8                                                    */
     double weight_decay;
-    int decay_all;  /* 1: vectors too                                          */
-    double clip;    /* largest global norm of the gradient; 0: no clipping     */
+    int decay_all; /* 1: vectors too                                          */
+    double clip;   /* largest global norm of the gradient; 0: no clipping     */
     int64_t warmup;
-    int64_t steps;  /* horizon of the cosine; 0: constant lr                   */
+    int64_t steps; /* horizon of the cosine; 0: constant lr                   */
 } pst_adamw;
 
 typedef struct pst_trainer_options {
     pst_gpt_config model;
     pst_adamw optimizer;
-    int batch;                    /* B, sequences a step                       */
-    int eval_microbatch;          /* sequences in a microbatch of evaluate; 0:
-                                     as in training                            */
-    const pst_schedule *schedule; /* S and m come from it; borrowed for create */
-    uint64_t seed;                /* of initial weights and dropout            */
+    int batch;                     /* B, sequences a step                       */
+    int eval_microbatch;           /* sequences in a microbatch of evaluate; 0:
+                                      as in training                            */
+    const pst_schedule *schedule;  /* S and m come from it; borrowed for create */
+    uint64_t seed;                 /* of initial weights and dropout            */
     pst_pipeline_options pipeline; /* ties and combine are the trainer's       */
 } pst_trainer_options;
 
@@ -55,14 +55,14 @@ typedef struct pst_trainer pst_trainer;
 
 /* What one step did. */
 typedef struct pst_step_report {
-    int64_t step;        /* from 1                                             */
-    double loss;         /* mean over the batch's valid labels, before the step */
+    int64_t step;         /* from 1                                             */
+    double loss;          /* mean over the batch's valid labels, before the step */
     double gradient_norm; /* before clipping                                   */
     double lr;
-    int64_t tokens;      /* valid labels                                       */
-    double seconds;      /* of the whole step                                  */
-    double makespan;     /* seconds from the first action's start to the last's end */
-    double bubble;       /* 1 - busiest rank's time in actions / makespan      */
+    int64_t tokens;  /* valid labels                                       */
+    double seconds;  /* of the whole step                                  */
+    double makespan; /* seconds from the first action's start to the last's end */
+    double bubble;   /* 1 - busiest rank's time in actions / makespan      */
 } pst_step_report;
 
 /*
@@ -88,10 +88,11 @@ PST_API pst_status pst_trainer_step(pst_trainer *trainer, const int32_t *inputs,
 
 /* As step without the optimizer: gradients stay readable. */
 PST_API pst_status pst_trainer_gradient(pst_trainer *trainer, const int32_t *inputs,
-                                        const int32_t *labels,
-                                        pst_step_report *report, pst_error *err);
+                                        const int32_t *labels, pst_step_report *report,
+                                        pst_error *err);
 
-/* Sum of losses over the valid labels of `sequences` windows (any number), forward only. */
+/* Sum of losses over the valid labels of `sequences` windows (any number), forward
+ * only. */
 PST_API pst_status pst_trainer_evaluate(pst_trainer *trainer, size_t sequences,
                                         const int32_t *inputs, const int32_t *labels,
                                         double *loss_sum, int64_t *tokens,
@@ -107,18 +108,19 @@ PST_API pst_status pst_trainer_logits(pst_trainer *trainer, int sequences,
  * Each sees at most the last T. temperature 0: the likeliest. Same seed, same text.
  */
 PST_API pst_status pst_trainer_generate(pst_trainer *trainer, int32_t *tokens,
-                                        size_t prompt, size_t count,
-                                        double temperature, uint64_t seed,
-                                        pst_error *err);
+                                        size_t prompt, size_t count, double temperature,
+                                        uint64_t seed, pst_error *err);
 
 /*
  * All parameters in canonical order, each once (the head's copy of a tied wte is not
  * listed). Borrowed; data points at the weights, valid until destroy, to be read or
  * written between calls. After writing call pst_trainer_refresh().
  */
-PST_API const pst_tensor *pst_trainer_weights(const pst_trainer *trainer, size_t *count);
+PST_API const pst_tensor *pst_trainer_weights(const pst_trainer *trainer,
+                                              size_t *count);
 /* The same order and names, data pointing at gradients of the last step. */
-PST_API const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer, size_t *count);
+PST_API const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer,
+                                                size_t *count);
 /* Bring copies of tied weights in line after weights were written. */
 PST_API void pst_trainer_refresh(pst_trainer *trainer);
 
@@ -139,7 +141,8 @@ PST_API pst_status pst_trainer_resume(pst_trainer *trainer, const char *dir,
 /* Steps done so far. */
 PST_API int64_t pst_trainer_steps(const pst_trainer *trainer);
 
-/* SHA-256 of all weights in canonical order as hex into text (65 bytes); returns text. */
+/* SHA-256 of all weights in canonical order as hex into text (65 bytes); returns text.
+ */
 PST_API char *pst_trainer_digest(const pst_trainer *trainer, char *text);
 
 /* The pipeline below, for traces and worker places; program 0 is the training list. */

@@ -17,18 +17,21 @@ static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule
 {
     const char *name = pst_schedule_name(schedule);
     if (t->stages > t->model.layers)
-        return pst_error_set(err, PST_EINVAL,
-                             "%d stages for %d layers; every stage needs a layer: at most "
-                             "%d stages work",
-                             t->stages, t->model.layers, t->model.layers);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d stages for %d layers; every stage needs a layer: at most "
+            "%d stages work",
+            t->stages, t->model.layers, t->model.layers);
     if (t->batch_size < 1)
-        return pst_error_set(err, PST_EINVAL, "a batch of %d sequences; at least 1 works",
+        return pst_error_set(err, PST_EINVAL,
+                             "a batch of %d sequences; at least 1 works",
                              t->batch_size);
     if (t->microbatches > t->batch_size)
-        return pst_error_set(err, PST_EINVAL,
-                             "%d microbatches for a batch of %d sequences; every "
-                             "microbatch needs a sequence: at most %d microbatches work",
-                             t->microbatches, t->batch_size, t->batch_size);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d microbatches for a batch of %d sequences; every "
+            "microbatch needs a sequence: at most %d microbatches work",
+            t->microbatches, t->batch_size, t->batch_size);
     for (int rank = 0; rank < t->ranks; rank++) {
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
@@ -37,7 +40,8 @@ static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule
                 return PST_OK;
     }
     return pst_error_set(err, PST_EINVAL,
-                         "schedule %s has no backward action; training needs them", name);
+                         "schedule %s has no backward action; training needs them",
+                         name);
 }
 
 static size_t count_parameters(const pst_trainer *t)
@@ -52,8 +56,8 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
 {
     const pst_env *env = &t->env;
     const size_t parameters = count_parameters(t);
-    const int most = t->microbatches > t->eval_microbatches ? t->microbatches
-                                                            : t->eval_microbatches;
+    const int most =
+        t->microbatches > t->eval_microbatches ? t->microbatches : t->eval_microbatches;
     t->slices = pst_allocate_array(env, (size_t)t->stages, sizeof *t->slices);
     t->parameters = pst_allocate_array(env, parameters, sizeof *t->parameters);
     t->weights = pst_allocate_array(env, parameters, sizeof *t->weights);
@@ -62,8 +66,8 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
     t->squares = pst_allocate_array(env, parameters, sizeof *t->squares);
     t->train_first =
         pst_allocate_array(env, (size_t)t->microbatches + 1, sizeof *t->train_first);
-    t->eval_first =
-        pst_allocate_array(env, (size_t)t->eval_microbatches + 1, sizeof *t->eval_first);
+    t->eval_first = pst_allocate_array(env, (size_t)t->eval_microbatches + 1,
+                                       sizeof *t->eval_first);
     t->loss = pst_allocate_array(env, (size_t)most, sizeof *t->loss);
     if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
         !t->squares || !t->train_first || !t->eval_first || !t->loss)
@@ -113,10 +117,11 @@ static pst_status not_finite(const pst_trainer *t, int64_t iteration, pst_error 
 {
     for (size_t i = 0; i < t->tensor_count; i++)
         if (!isfinite(t->squares[i]))
-            return pst_error_set(err, PST_ENUMERIC,
-                                 "step %lld: the gradient of %s is not finite; no weight "
-                                 "was changed. A lower rate, or clipping, would work",
-                                 (long long)iteration + 1, t->weights[i].name);
+            return pst_error_set(
+                err, PST_ENUMERIC,
+                "step %lld: the gradient of %s is not finite; no weight "
+                "was changed. A lower rate, or clipping, would work",
+                (long long)iteration + 1, t->weights[i].name);
     return pst_error_set(err, PST_ENUMERIC,
                          "step %lld: the loss is not finite; no weight was changed. A "
                          "lower rate, or clipping, would work",
@@ -164,10 +169,12 @@ static pst_status forward_list(pst_trainer *t, const pst_schedule *schedule,
     return pst_schedule_builder_finish(builder, "forward only", NULL, out, err);
 }
 
-static pst_status load_lists(pst_trainer *t, const pst_schedule *schedule, pst_error *err)
+static pst_status load_lists(pst_trainer *t, const pst_schedule *schedule,
+                             pst_error *err)
 {
     pst_schedule *forward;
-    pst_status status = pst_pipeline_load(t->pipeline, schedule, &t->train_program, err);
+    pst_status status =
+        pst_pipeline_load(t->pipeline, schedule, &t->train_program, err);
     if (status != PST_OK)
         return status;
     status = forward_list(t, schedule, &forward, err);
@@ -215,8 +222,8 @@ void pst__trainer_initialize(pst_trainer *trainer)
         const pst_tensor *tensor = &trainer->weights[i];
         const pst__gpt_initial initial = pst__gpt_initial_of(&trainer->model, tensor);
         if (initial.deviation > 0)
-            pst__philox_normal(trainer->seed, (uint32_t)i, initial.deviation, tensor->data,
-                               tensor->count);
+            pst__philox_normal(trainer->seed, (uint32_t)i, initial.deviation,
+                               tensor->data, tensor->count);
         else
             for (size_t k = 0; k < tensor->count; k++)
                 tensor->data[k] = initial.constant;
@@ -245,8 +252,8 @@ static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *optio
     own.tie_count = !t->model.untied;
     own.combine = combine;
     own.combine_user = t;
-    const pst_status status = pst_pipeline_create(&t->env, stages, t->stages, rank_of_stage,
-                                                  t->ranks, &own, &t->pipeline, err);
+    const pst_status status = pst_pipeline_create(
+        &t->env, stages, t->stages, rank_of_stage, t->ranks, &own, &t->pipeline, err);
     pst_release(&t->env, rank_of_stage);
     return status;
 }
@@ -264,7 +271,8 @@ static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *opti
     return status;
 }
 
-static pst_status build(pst_trainer *t, const pst_trainer_options *options, pst_error *err)
+static pst_status build(pst_trainer *t, const pst_trainer_options *options,
+                        pst_error *err)
 {
     pst_status status;
     if ((status = pst_gpt_config_complete(&t->model, err)) != PST_OK ||

@@ -19,7 +19,8 @@ typedef struct settings {
     size_t count;
 } settings;
 
-static void put(settings *s, const char *name, const char *format, ...) PST_PRINTF(3, 4);
+static void put(settings *s, const char *name, const char *format, ...)
+    PST_PRINTF(3, 4);
 
 static void put(settings *s, const char *name, const char *format, ...)
 {
@@ -177,7 +178,8 @@ static int same_shape(const pst_tensor *a, const pst_tensor *b)
 }
 
 /* Where in the file each weight is; -1 not found. */
-static void match(const pst_trainer *t, const pst_safetensors *file, long *index, faults *f)
+static void match(const pst_trainer *t, const pst_safetensors *file, long *index,
+                  faults *f)
 {
     for (size_t i = 0; i < t->tensor_count; i++)
         index[i] = -1;
@@ -187,7 +189,8 @@ static void match(const pst_trainer *t, const pst_safetensors *file, long *index
         const long weight = find_weight(t, name);
         char found[64], wanted[64];
         if (weight < 0) {
-            if (!is_mask(name) && (t->model.untied || strcmp(name, "lm_head.weight") != 0))
+            if (!is_mask(name) &&
+                (t->model.untied || strcmp(name, "lm_head.weight") != 0))
                 add_fault(f, "%s is not in the model", name);
             continue;
         }
@@ -214,24 +217,28 @@ static pst_status read_all(pst_trainer *t, pst_safetensors *file, const long *in
     if (!held)
         return pst_error_no_memory(err, "weights", floats * sizeof *held);
     pst_status status = PST_OK;
-    for (size_t i = 0; status == PST_OK && i < t->tensor_count; to += t->weights[i++].count)
+    for (size_t i = 0; status == PST_OK && i < t->tensor_count;
+         to += t->weights[i++].count)
         status = pst_safetensors_read(file, (size_t)index[i], to, err);
     to = held;
-    for (size_t i = 0; status == PST_OK && i < t->tensor_count; to += t->weights[i++].count)
+    for (size_t i = 0; status == PST_OK && i < t->tensor_count;
+         to += t->weights[i++].count)
         memcpy(t->weights[i].data, to, t->weights[i].count * sizeof *to);
     pst_release(&t->env, held);
     pst_trainer_refresh(t);
     return status;
 }
 
-pst_status pst_trainer_load_weights(pst_trainer *trainer, const char *path, pst_error *err)
+pst_status pst_trainer_load_weights(pst_trainer *trainer, const char *path,
+                                    pst_error *err)
 {
     pst_safetensors *file;
     faults f = {.used = 0};
     pst_status status = pst_safetensors_open(&trainer->env, path, &file, err);
     if (status != PST_OK)
         return status;
-    long *index = pst_allocate_array(&trainer->env, trainer->tensor_count, sizeof *index);
+    long *index =
+        pst_allocate_array(&trainer->env, trainer->tensor_count, sizeof *index);
     if (!index) {
         status = pst_error_no_memory(err, path, 0);
         goto out;

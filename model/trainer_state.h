@@ -17,25 +17,25 @@ struct pst_trainer {
     int stages;
     int ranks;
     int microbatches;
-    int eval_microbatch;    /* sequences in a microbatch of the forward-only list */
+    int eval_microbatch; /* sequences in a microbatch of the forward-only list */
     int eval_microbatches;
-    int64_t steps;          /* done                                            */
-    int blas;               /* what pst_blas_release() wants back, + 1; 0: none */
-    int only_gradient;      /* the present run makes no step                   */
+    int64_t steps;     /* done                                            */
+    int blas;          /* what pst_blas_release() wants back, + 1; 0: none */
+    int only_gradient; /* the present run makes no step                   */
 
-    pst__slice *slices;     /* [stages]                                        */
+    pst__slice *slices;        /* [stages]                                        */
     pst_parameter *parameters; /* of all stages, one after the other           */
-    size_t tensor_count;    /* without the head's copy of a tied wte           */
-    pst_tensor *weights;    /* [tensor_count] canonical order                  */
+    size_t tensor_count;       /* without the head's copy of a tied wte           */
+    pst_tensor *weights;       /* [tensor_count] canonical order                  */
     pst_tensor *gradients;
-    pst_tensor *moments;    /* [2 tensor_count] m.NAME and v.NAME in turn      */
-    double *squares;        /* [tensor_count]                                  */
+    pst_tensor *moments; /* [2 tensor_count] m.NAME and v.NAME in turn      */
+    double *squares;     /* [tensor_count]                                  */
 
-    pst__batch batch;       /* what the slices work on at present              */
-    size_t *train_first;    /* [microbatches + 1]                              */
-    size_t *eval_first;     /* [eval_microbatches + 1]                         */
-    double *loss;           /* [max(microbatches, eval_microbatches)]          */
-    double norm;            /* of the last gradient                            */
+    pst__batch batch;    /* what the slices work on at present              */
+    size_t *train_first; /* [microbatches + 1]                              */
+    size_t *eval_first;  /* [eval_microbatches + 1]                         */
+    double *loss;        /* [max(microbatches, eval_microbatches)]          */
+    double norm;         /* of the last gradient                            */
     pst__adamw_numbers numbers;
 
     pst_pipeline *pipeline;
@@ -43,8 +43,9 @@ struct pst_trainer {
     int eval_program;
 };
 
-/* Run `sequences` of at most eval_microbatch x eval_microbatches sequences forward, with
- * batch.length, inputs, labels, logits and last_position_only as the caller set them. */
+/* Run `sequences` of at most eval_microbatch x eval_microbatches sequences forward,
+ * with batch.length, inputs, labels, logits and last_position_only as the caller set
+ * them. */
 pst_status pst__trainer_forward(pst_trainer *trainer, size_t sequences, pst_error *err);
 
 /* Errors: PST_EINVAL: an id outside 0 .. V - 1, and where. labels may be NULL. */

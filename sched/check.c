@@ -12,7 +12,7 @@
 
 /* One bit an operation, of what was seen of a (stage, microbatch). */
 #define SEEN(op) (1u << (op))
-#define ANY_BACKWARD \
+#define ANY_BACKWARD                                                                   \
     (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT) | SEEN(PST_OP_BACKWARD_WEIGHT))
 
 typedef struct checking {
@@ -31,8 +31,8 @@ static uint16_t *seen_of(const checking *c, int stage, uint32_t microbatch)
 }
 
 /* "rank 3, cell 17 (2F4): ..." with file and line where the list has a file. */
-static pst_status PST_PRINTF(5, 6)
-    fault(const checking *c, int rank, size_t index, pst_error *err, const char *format, ...)
+static pst_status PST_PRINTF(5, 6) fault(const checking *c, int rank, size_t index,
+                                         pst_error *err, const char *format, ...)
 {
     char reason[512], action[32];
     size_t count;
@@ -45,7 +45,8 @@ static pst_status PST_PRINTF(5, 6)
     pst_action_text(row[index], action, sizeof action);
     return pst_error_set_at(err, PST_ESCHEDULE, file, file != NULL ? rank + 1 : 0,
                             "rank %d, cell %zu (%s): %s", rank,
-                            pst_schedule_cell(c->schedule, rank, index), action, reason);
+                            pst_schedule_cell(c->schedule, rank, index), action,
+                            reason);
 }
 
 /* Where `stage` is computed for the first time by another rank than `rank`. */
@@ -111,8 +112,8 @@ static pst_status check_order(const checking *c, int rank, size_t i, pst_action 
 }
 
 /* A pair is a forward and a backward of different microbatches or stages. */
-static pst_status check_pair(const checking *c, int rank, size_t i, const pst_action *row,
-                             size_t count, pst_error *err)
+static pst_status check_pair(const checking *c, int rank, size_t i,
+                             const pst_action *row, size_t count, pst_error *err)
 {
     if (!row[i].paired)
         return PST_OK;
@@ -157,13 +158,14 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
     return PST_OK;
 }
 
-static pst_status missing(const checking *c, int stage, size_t microbatch, const char *what,
-                          pst_error *err)
+static pst_status missing(const checking *c, int stage, size_t microbatch,
+                          const char *what, pst_error *err)
 {
     int rank = pst_schedule_rank_of(c->schedule, stage);
     const char *file = pst_schedule_file(c->schedule);
     return pst_error_set_at(err, PST_ESCHEDULE, file, file != NULL ? rank + 1 : 0,
-                            "rank %d: %d%s%zu is missing", rank, stage, what, microbatch);
+                            "rank %d: %d%s%zu is missing", rank, stage, what,
+                            microbatch);
 }
 
 /* Every (stage, microbatch) has all that it needs. */
@@ -188,8 +190,8 @@ static pst_status check_complete(const checking *c, pst_error *err)
 }
 
 /* In a list with messages: both halves of each that is needed, and no other. */
-static pst_status check_message(const checking *c, int maker, size_t i, int user, int send,
-                                int receive, pst_error *err)
+static pst_status check_message(const checking *c, int maker, size_t i, int user,
+                                int send, int receive, pst_error *err)
 {
     int needed = pst_schedule_rank_of(c->schedule, maker) !=
                  pst_schedule_rank_of(c->schedule, user);
@@ -211,8 +213,9 @@ static pst_status check_messages(const checking *c, pst_error *err)
 {
     for (int stage = 0; stage + 1 < c->stages; stage++) {
         for (size_t i = 0; i < c->microbatches; i++) {
-            pst_status status = check_message(c, stage, i, stage + 1, PST_OP_SEND_FORWARD,
-                                              PST_OP_RECEIVE_FORWARD, err);
+            pst_status status =
+                check_message(c, stage, i, stage + 1, PST_OP_SEND_FORWARD,
+                              PST_OP_RECEIVE_FORWARD, err);
             if (status == PST_OK && c->has_backward)
                 status = check_message(c, stage + 1, i, stage, PST_OP_SEND_BACKWARD,
                                        PST_OP_RECEIVE_BACKWARD, err);
@@ -240,7 +243,8 @@ static pst_status check_message_order(checking *c, pst_error *err)
                 (row[i].op == PST_OP_SEND_BACKWARD &&
                  !(made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
                 return fault(c, rank, i, err, "is sent before it is made");
-            if ((row[i].op == PST_OP_RECEIVE_FORWARD && (made & SEEN(PST_OP_FORWARD))) ||
+            if ((row[i].op == PST_OP_RECEIVE_FORWARD &&
+                 (made & SEEN(PST_OP_FORWARD))) ||
                 (row[i].op == PST_OP_RECEIVE_BACKWARD &&
                  (made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
                 return fault(c, rank, i, err, "is received after it was used");
@@ -277,8 +281,8 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
     return status;
 }
 
-pst_status pst_schedule_check_rendezvous(const pst_env *env, const pst_schedule *schedule,
-                                         pst_error *err)
+pst_status pst_schedule_check_rendezvous(const pst_env *env,
+                                         const pst_schedule *schedule, pst_error *err)
 {
     for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
         size_t count;

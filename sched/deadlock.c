@@ -38,8 +38,8 @@ static pst_status start(walk *w, pst_error *err)
     w->next = pst_allocate_array(w->env, (size_t)w->ranks, sizeof *w->next);
     w->seen = pst_allocate(w->env, (size_t)w->ranks);
     if (w->done == NULL || w->next == NULL || w->seen == NULL)
-        return pst_error_no_memory(err, "a check",
-                                   (size_t)w->stages * (unsigned long long)w->microbatches);
+        return pst_error_no_memory(
+            err, "a check", (size_t)w->stages * (unsigned long long)w->microbatches);
     return PST_OK;
 }
 
@@ -70,7 +70,7 @@ static const pst_action *head(const walk *w, int rank)
 /* The action that must happen first, or nothing: what a rank waits for. */
 typedef struct wait {
     int waiting;
-    int rank;          /* who is to do it; -1: nobody will                     */
+    int rank; /* who is to do it; -1: nobody will                     */
     pst_action action;
 } wait;
 
@@ -259,12 +259,14 @@ static pst_status describe_cycle(const walk *w, int first, pst_error *err)
         wanted_text(w, missed, wanted, sizeof wanted);
         snprintf(part, sizeof part, "%s%s %d waits in %s (cell %zu) for %s of rank %d",
                  links == 0 ? "" : ", ", "rank", rank, own,
-                 pst_schedule_cell(w->schedule, rank, w->next[rank]), wanted, missed.rank);
+                 pst_schedule_cell(w->schedule, rank, w->next[rank]), wanted,
+                 missed.rank);
         used = append(text, sizeof text, used, part);
         rank = missed.rank;
         links++;
         if (rank != first &&
-            (links == MOST_LINKS || used + sizeof part + sizeof ", and so on" > sizeof text)) {
+            (links == MOST_LINKS ||
+             used + sizeof part + sizeof ", and so on" > sizeof text)) {
             append(text, sizeof text, used, ", and so on");
             break;
         }
@@ -288,12 +290,11 @@ static pst_status explain(walk *w, pst_error *err)
             const char *file = pst_schedule_file(w->schedule);
             pst_action_text(*head(w, rank), own, sizeof own);
             wanted_text(w, missed, wanted, sizeof wanted);
-            return pst_error_set_at(err, PST_EDEADLOCK, file, file ? rank + 1 : 0,
-                                    "rank %d waits in %s (cell %zu) for %s, which never "
-                                    "happens",
-                                    rank, own,
-                                    pst_schedule_cell(w->schedule, rank, w->next[rank]),
-                                    wanted);
+            return pst_error_set_at(
+                err, PST_EDEADLOCK, file, file ? rank + 1 : 0,
+                "rank %d waits in %s (cell %zu) for %s, which never "
+                "happens",
+                rank, own, pst_schedule_cell(w->schedule, rank, w->next[rank]), wanted);
         }
         rank = missed.rank;
         if (w->seen[rank])

@@ -24,7 +24,8 @@ pst_status pst__deadlock_check(const pst_env *env, const pst_schedule *schedule,
  * rows: round by round, one action or pair of each rank that can go on, rank 0 first.
  * Errors: as above, and visit's.
  */
-typedef pst_status (*pst_visit)(void *user, int rank, pst_action action, pst_error *err);
+typedef pst_status (*pst_visit)(void *user, int rank, pst_action action,
+                                pst_error *err);
 pst_status pst__topological_order(const pst_env *env, const pst_schedule *schedule,
                                   pst_visit visit, void *user, pst_error *err);
 

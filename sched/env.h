@@ -37,7 +37,8 @@ typedef struct pst_env {
     void *user;
 } pst_env;
 
-/* Zeroed memory at a multiple of 64 bytes, or NULL. bytes = 0 gives a unique pointer. */
+/* Zeroed memory at a multiple of 64 bytes, or NULL. bytes = 0 gives a unique pointer.
+ */
 PST_API void *pst_allocate(const pst_env *env, size_t bytes);
 
 /* As pst_allocate for count * size bytes; NULL too where that overflows. */
@@ -53,8 +54,8 @@ PST_API char *pst_copy_text(const pst_env *env, const char *text);
 /* NULL allowed. */
 PST_API void pst_release(const pst_env *env, void *memory);
 
-PST_API void pst_log(const pst_env *env, pst_log_level level, const char *format,
-                     ...) PST_PRINTF(3, 4);
+PST_API void pst_log(const pst_env *env, pst_log_level level, const char *format, ...)
+    PST_PRINTF(3, 4);
 
 PST_END_DECLS
 

@@ -27,8 +27,8 @@ pst_status pst_error_set(pst_error *err, pst_status status, const char *format, 
     return status;
 }
 
-pst_status pst_error_set_at(pst_error *err, pst_status status, const char *file, int line,
-                            const char *format, ...)
+pst_status pst_error_set_at(pst_error *err, pst_status status, const char *file,
+                            int line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -37,7 +37,8 @@ pst_status pst_error_set_at(pst_error *err, pst_status status, const char *file,
     return status;
 }
 
-pst_status pst_error_no_memory(pst_error *err, const char *what, unsigned long long bytes)
+pst_status pst_error_no_memory(pst_error *err, const char *what,
+                               unsigned long long bytes)
 {
     return pst_error_set(err, PST_ENOMEM, "no memory for %s (%llu bytes)", what, bytes);
 }

@@ -36,7 +36,13 @@ typedef struct pst_error {
     char text[832]; /* one sentence, no final full stop or newline             */
 } pst_error;
 
-#define PST_ERROR_INIT {PST_OK, 0, {0}, {0}}
+#define PST_ERROR_INIT                                                                 \
+    {                                                                                  \
+        PST_OK, 0, {0},                                                                \
+        {                                                                              \
+            0                                                                          \
+        }                                                                              \
+    }
 
 /*
  * Fill `err` unless it is NULL or already set, and return `status`, so that a
@@ -44,13 +50,12 @@ typedef struct pst_error {
  * The sentence says what was found, the rule, and what would work. Text that
  * does not fit is cut.
  */
-PST_API pst_status pst_error_set(pst_error *err, pst_status status,
-                                 const char *format, ...) PST_PRINTF(3, 4);
+PST_API pst_status pst_error_set(pst_error *err, pst_status status, const char *format,
+                                 ...) PST_PRINTF(3, 4);
 
 /* As pst_error_set, for a place in a file. `file` is copied; NULL or line 0: none. */
-PST_API pst_status pst_error_set_at(pst_error *err, pst_status status,
-                                    const char *file, int line,
-                                    const char *format, ...) PST_PRINTF(5, 6);
+PST_API pst_status pst_error_set_at(pst_error *err, pst_status status, const char *file,
+                                    int line, const char *format, ...) PST_PRINTF(5, 6);
 
 /* "no memory for `what` (N bytes)" as PST_ENOMEM. */
 PST_API pst_status pst_error_no_memory(pst_error *err, const char *what,

@@ -57,7 +57,8 @@ static pst_status open_temporary(pst_file_writer *writer, unsigned mode, pst_err
     return system_error(err, writer->target);
 }
 
-/* /dev/stdout and the like may lead to a regular file, which is then not ours to replace. */
+/* /dev/stdout and the like may lead to a regular file, which is then not ours to
+ * replace. */
 static int is_device(const char *path)
 {
     return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
@@ -71,8 +72,8 @@ static pst_status open_directly(pst_file_writer *writer, pst_error *err)
     return writer->file < 0 ? system_error(err, writer->target) : PST_OK;
 }
 
-/* What is written: where the path is a link, the file that it leads to, so that the link
- * stays. */
+/* What is written: where the path is a link, the file that it leads to, so that the
+ * link stays. */
 static pst_status set_target(pst_file_writer *writer, const char *path, pst_error *err)
 {
     char *real = is_device(path) ? NULL : pst__os_real_path(path);
@@ -196,7 +197,8 @@ static pst_status sync_folder(pst_file_writer *writer)
     int file = pst__os_open_folder(folder);
     if (file < 0)
         return system_error(&writer->failure, folder);
-    /* Some file systems cannot sync a folder and say so; that is as durable as they get. */
+    /* Some file systems cannot sync a folder and say so; that is as durable as they
+     * get. */
     if (pst__os_fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP)
         system_error(&writer->failure, folder);
     pst__os_close(file);
@@ -208,7 +210,8 @@ pst_status pst_file_commit(pst_file_writer *writer, pst_error *err)
     pst_status status = writer->failure.status;
     if (status == PST_OK)
         status = flush(writer);
-    if (status == PST_OK && writer->temporary != NULL && pst__os_fsync(writer->file) != 0)
+    if (status == PST_OK && writer->temporary != NULL &&
+        pst__os_fsync(writer->file) != 0)
         status = system_error(&writer->failure, writer->target);
     if (pst__os_close(writer->file) != 0 && status == PST_OK)
         status = system_error(&writer->failure, writer->target);
@@ -249,7 +252,8 @@ static pst_status read_all(const pst_env *env, const char *path, int file, size_
         return pst_error_no_memory(err, path, room);
     for (;;) {
         if (used + 1 == room) {
-            char *larger = room <= SIZE_MAX / 2 ? pst_grow(env, text, used, room * 2) : NULL;
+            char *larger =
+                room <= SIZE_MAX / 2 ? pst_grow(env, text, used, room * 2) : NULL;
             if (larger == NULL) {
                 pst_release(env, text);
                 return pst_error_no_memory(err, path, room);
@@ -269,8 +273,8 @@ static pst_status read_all(const pst_env *env, const char *path, int file, size_
         used += (size_t)done;
         if (limit != 0 && used > limit) {
             pst_release(env, text);
-            return pst_error_set(err, PST_EINVAL, "%s: larger than the %zu bytes allowed",
-                                 path, limit);
+            return pst_error_set(err, PST_EINVAL,
+                                 "%s: larger than the %zu bytes allowed", path, limit);
         }
     }
     text[used] = 0;
@@ -279,8 +283,8 @@ static pst_status read_all(const pst_env *env, const char *path, int file, size_
     return PST_OK;
 }
 
-pst_status pst_file_read(const pst_env *env, const char *path, size_t limit, char **data,
-                         size_t *bytes, pst_error *err)
+pst_status pst_file_read(const pst_env *env, const char *path, size_t limit,
+                         char **data, size_t *bytes, pst_error *err)
 {
     int file = pst__os_open_read(path);
     if (file < 0)

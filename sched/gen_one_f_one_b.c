@@ -18,9 +18,12 @@
 #include "sched/generator.h"
 
 static const char *const aliases[] = {
-    "one-f-one-b",   "pipedream-flush",
-    "dapple",        "Schedule1F1B",
-    "TrainSchedule", "forward_backward_pipelining_without_interleaving",
+    "one-f-one-b",
+    "pipedream-flush",
+    "dapple",
+    "Schedule1F1B",
+    "TrainSchedule",
+    "forward_backward_pipelining_without_interleaving",
     NULL};
 
 static int smaller(int a, int b)

@@ -28,17 +28,18 @@ static pst_status begin(const pst_env *env, lowering *l, pst_error *err)
 {
     const pst_schedule *schedule = l->schedule;
     if (has_messages(schedule))
-        return pst_error_set(err, PST_ESCHEDULE,
-                             "%s: has cells that do not compute already; messages can be "
-                             "added to a list of F, B, I and W only",
-                             pst_schedule_name(schedule));
-    return pst_schedule_builder_create(env, pst_schedule_ranks(schedule),
-                                       pst_schedule_stages(schedule),
-                                       pst_schedule_microbatches(schedule), &l->builder,
-                                       err);
+        return pst_error_set(
+            err, PST_ESCHEDULE,
+            "%s: has cells that do not compute already; messages can be "
+            "added to a list of F, B, I and W only",
+            pst_schedule_name(schedule));
+    return pst_schedule_builder_create(
+        env, pst_schedule_ranks(schedule), pst_schedule_stages(schedule),
+        pst_schedule_microbatches(schedule), &l->builder, err);
 }
 
-static pst_status end(lowering *l, pst_status status, pst_schedule **out, pst_error *err)
+static pst_status end(lowering *l, pst_status status, pst_schedule **out,
+                      pst_error *err)
 {
     if (status == PST_OK)
         return pst_schedule_builder_finish(l->builder, pst_schedule_name(l->schedule),

@@ -59,9 +59,9 @@ static pst_status unknown_name(const char *name, pst_error *err)
     for (size_t i = 0; i < GENERATOR_COUNT && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
                                  i > 0 ? ", " : "", generators[i]->kind.name);
-    return pst_error_set(err, PST_EINVAL,
-                         "'%s' is not a schedule; there are %s, and files ending in .csv",
-                         name, known);
+    return pst_error_set(
+        err, PST_EINVAL,
+        "'%s' is not a schedule; there are %s, and files ending in .csv", name, known);
 }
 
 /* Fill defaults and see whether `generator` can do it. */
@@ -82,15 +82,17 @@ static pst_status complete(const pst_generator *generator, const pst_shape *aske
     if (generator->refuse != NULL)
         return generator->refuse(shape, err);
     if (shape->chunks != 1)
-        return pst_error_set(err, PST_EINVAL,
-                             "%s: %d chunks a rank; it puts one stage on each rank: use 1 "
-                             "chunk",
-                             name, shape->chunks);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s: %d chunks a rank; it puts one stage on each rank: use 1 "
+            "chunk",
+            name, shape->chunks);
     return PST_OK;
 }
 
 pst_status pst_schedule_create(const pst_env *env, const char *name,
-                               const pst_shape *shape, pst_schedule **out, pst_error *err)
+                               const pst_shape *shape, pst_schedule **out,
+                               pst_error *err)
 {
     pst_shape full;
     pst_schedule_builder *builder;

@@ -38,8 +38,9 @@ static json_t *words(const char *text)
 /* The text of `root`, which is given up, in the caller's kind of memory. */
 static pst_status finish(const pst_env *env, json_t *root, char **text, pst_error *err)
 {
-    char *dumped = root != NULL ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12))
-                                : NULL;
+    char *dumped = root != NULL
+                       ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12))
+                       : NULL;
     json_decref(root);
     char *copy = dumped != NULL ? pst_copy_text(env, dumped) : NULL;
     free(dumped);
@@ -55,19 +56,19 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
 {
     json_t *root = json_pack(
         "{s:o, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:{s:f, s:f, s:f}, s:o, s:o, s:i}",
-        "schedule", words(schedule), "ranks", s->ranks, "stages", s->stages, "microbatches",
-        s->microbatches, "iterations", s->iterations, "makespan", s->makespan,
-        "longest_rank", s->longest_rank, "ideal", s->ideal, "bubble", "of_makespan",
-        s->bubble.of_makespan, "of_ideal", s->bubble.of_ideal, "longest_rank",
-        s->bubble.longest_rank, "busy", real_numbers(s->busy, s->ranks),
+        "schedule", words(schedule), "ranks", s->ranks, "stages", s->stages,
+        "microbatches", s->microbatches, "iterations", s->iterations, "makespan",
+        s->makespan, "longest_rank", s->longest_rank, "ideal", s->ideal, "bubble",
+        "of_makespan", s->bubble.of_makespan, "of_ideal", s->bubble.of_ideal,
+        "longest_rank", s->bubble.longest_rank, "busy", real_numbers(s->busy, s->ranks),
         "peak_activations", whole_numbers(s->peak_activations, s->ranks),
         "max_queue_depth", s->max_queue_depth);
     if (form != NULL)
         json_object_set_new(root, "closed_form",
-                            json_pack("{s:f, s:i, s:i, s:s}", "makespan", form->makespan,
-                                      "peak_first_rank", form->peak_first_rank,
-                                      "peak_last_rank", form->peak_last_rank, "formula",
-                                      form->formula));
+                            json_pack("{s:f, s:i, s:i, s:s}", "makespan",
+                                      form->makespan, "peak_first_rank",
+                                      form->peak_first_rank, "peak_last_rank",
+                                      form->peak_last_rank, "formula", form->formula));
     return finish(env, root, text, err);
 }
 
@@ -78,14 +79,14 @@ pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
     json_t *root;
     if (found->status != PST_OK)
         root = json_pack("{s:b, s:s, s:o, s:i, s:o}", "valid", 0, "status",
-                         pst_status_text(found->status), "file", words(found->file), "line",
-                         found->line, "message", words(found->text));
+                         pst_status_text(found->status), "file", words(found->file),
+                         "line", found->line, "message", words(found->text));
     else
-        root = json_pack("{s:b, s:i, s:i, s:i, s:I, s:o}", "valid", 1, "ranks",
-                         pst_schedule_ranks(schedule), "stages",
-                         pst_schedule_stages(schedule), "microbatches",
-                         pst_schedule_microbatches(schedule), "actions",
-                         (json_int_t)pst_schedule_action_count(schedule), "rendezvous",
-                         rendezvous->status != PST_OK ? words(rendezvous->text) : json_null());
+        root = json_pack(
+            "{s:b, s:i, s:i, s:i, s:I, s:o}", "valid", 1, "ranks",
+            pst_schedule_ranks(schedule), "stages", pst_schedule_stages(schedule),
+            "microbatches", pst_schedule_microbatches(schedule), "actions",
+            (json_int_t)pst_schedule_action_count(schedule), "rendezvous",
+            rendezvous->status != PST_OK ? words(rendezvous->text) : json_null());
     return finish(env, root, text, err);
 }

@@ -66,7 +66,8 @@ int pst_schedule_rank_of(const pst_schedule *schedule, int stage)
     return stage >= 0 && stage < schedule->stages ? schedule->rank_of[stage] : -1;
 }
 
-const pst_action *pst_schedule_row(const pst_schedule *schedule, int rank, size_t *count)
+const pst_action *pst_schedule_row(const pst_schedule *schedule, int rank,
+                                   size_t *count)
 {
     *count = schedule->rows[rank].count;
     return schedule->rows[rank].actions;
@@ -115,7 +116,8 @@ pst_status pst_schedule_builder_create(const pst_env *env, int ranks, int stages
                                        pst_error *err)
 {
     if (ranks < 1 || ranks > MOST_IDS)
-        return pst_error_set(err, PST_EINVAL, "%d ranks: must be 1 to %d", ranks, MOST_IDS);
+        return pst_error_set(err, PST_EINVAL, "%d ranks: must be 1 to %d", ranks,
+                             MOST_IDS);
     if (stages < 1 || stages > MOST_IDS)
         return pst_error_set(err, PST_EINVAL, "%d stages: must be 1 to %d", stages,
                              MOST_IDS);
@@ -148,8 +150,8 @@ pst_status pst_schedule_builder_create(const pst_env *env, int ranks, int stages
 }
 
 /* Room for one more element of `size` bytes; *room counts elements. */
-static pst_status make_room(const pst_env *env, void **array, size_t count, size_t *room,
-                            size_t size, pst_error *err)
+static pst_status make_room(const pst_env *env, void **array, size_t count,
+                            size_t *room, size_t size, pst_error *err)
 {
     if (count < *room)
         return PST_OK;
@@ -176,11 +178,12 @@ static pst_status refuse_ids(const pst_schedule *schedule, int rank, pst_action 
         return pst_error_set(err, PST_ESCHEDULE, "operation %d: unknown", action.op);
     pst_action_text(action, text, sizeof text);
     if (action.stage >= schedule->stages)
-        return pst_error_set(err, PST_ESCHEDULE, "rank %d: '%s': there are %d stages", rank,
-                             text, schedule->stages);
+        return pst_error_set(err, PST_ESCHEDULE, "rank %d: '%s': there are %d stages",
+                             rank, text, schedule->stages);
     if (op->has_microbatch && action.microbatch >= (uint32_t)schedule->microbatches)
-        return pst_error_set(err, PST_ESCHEDULE, "rank %d: '%s': there are %d microbatches",
-                             rank, text, schedule->microbatches);
+        return pst_error_set(err, PST_ESCHEDULE,
+                             "rank %d: '%s': there are %d microbatches", rank, text,
+                             schedule->microbatches);
     return PST_OK;
 }
 

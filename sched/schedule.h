@@ -45,10 +45,10 @@ typedef struct pst_action {
 
 /* What kind of thing an operation does; one row an operation in ops.c. */
 typedef struct pst_op_description {
-    const char *csv;     /* in PyTorch's grammar: "F", "SEND_B"                */
-    const char *name;    /* in words: "backward-input"                         */
-    uint32_t color;      /* 0xRRGGBB, in drawings                              */
-    uint8_t computes;    /* F, B, I, W                                         */
+    const char *csv;  /* in PyTorch's grammar: "F", "SEND_B"                */
+    const char *name; /* in words: "backward-input"                         */
+    uint32_t color;   /* 0xRRGGBB, in drawings                              */
+    uint8_t computes; /* F, B, I, W                                         */
     uint8_t has_microbatch;
     uint8_t makes_output;     /* sends an activation to stage + 1 (F)          */
     uint8_t makes_input_grad; /* sends a gradient to stage - 1 (B, I)          */
@@ -78,13 +78,15 @@ PST_API int pst_schedule_rank_of(const pst_schedule *schedule, int stage);
 PST_API const pst_action *pst_schedule_row(const pst_schedule *schedule, int rank,
                                            size_t *count);
 
-/* Which cell of its line the action at `index` of a row is, from 1, idle cells counted. */
+/* Which cell of its line the action at `index` of a row is, from 1, idle cells counted.
+ */
 PST_API size_t pst_schedule_cell(const pst_schedule *schedule, int rank, size_t index);
 
 /* Actions in all rows. */
 PST_API size_t pst_schedule_action_count(const pst_schedule *schedule);
 
-/* "2F5", "1I0", "3REDUCE_GRAD" into `text` (32 bytes are always enough); returns text. */
+/* "2F5", "1I0", "3REDUCE_GRAD" into `text` (32 bytes are always enough); returns text.
+ */
 PST_API char *pst_action_text(pst_action action, char *text, size_t size);
 
 PST_API void pst_schedule_destroy(pst_schedule *schedule);

@@ -88,9 +88,9 @@ static int64_t take_number(span *rest)
 static span take_word(span *rest)
 {
     span word = {rest->at, 0};
-    while (word.length < rest->length && ((word.at[word.length] >= 'A' &&
-                                           word.at[word.length] <= 'Z') ||
-                                          word.at[word.length] == '_'))
+    while (word.length < rest->length &&
+           ((word.at[word.length] >= 'A' && word.at[word.length] <= 'Z') ||
+            word.at[word.length] == '_'))
         word.length++;
     rest->at += word.length;
     rest->length -= word.length;
@@ -110,9 +110,9 @@ static int find_op(span word)
     return -1;
 }
 
-static const char grammar[] =
-    "expected STAGE OP MICROBATCH such as 2F5, with OP one of F, B, I, W, SEND_F, RECV_F, "
-    "SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD";
+static const char grammar[] = "expected STAGE OP MICROBATCH such as 2F5, with OP one "
+                              "of F, B, I, W, SEND_F, RECV_F, "
+                              "SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD";
 
 static pst_status note_ids(reading *r, span cell, int64_t stage, int64_t microbatch,
                            pst_error *err)
@@ -137,12 +137,14 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
     span word = take_word(&rest);
     int op = find_op(word);
     if (is_word(word, "BW"))
-        return refuse(r, cell, err,
-                      "BW belongs to the dialect from before November 2024, where B was "
-                      "the input part; write I for that B, and B for this BW");
+        return refuse(
+            r, cell, err,
+            "BW belongs to the dialect from before November 2024, where B was "
+            "the input part; write I for that B, and B for this BW");
     if (is_word(word, "OVERLAP_F_B"))
-        return refuse(r, cell, err,
-                      "OVERLAP_F_B stands behind a pair only, as in (5F3;2B1)OVERLAP_F_B");
+        return refuse(
+            r, cell, err,
+            "OVERLAP_F_B stands behind a pair only, as in (5F3;2B1)OVERLAP_F_B");
     if (stage < 0 || op < 0)
         return refuse(r, cell, err, "%s", grammar);
     int64_t microbatch = take_number(&rest);
@@ -151,8 +153,8 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
         return refuse(r, cell, err, "'%s' after the action; nothing may follow it",
                       show(rest, shown));
     if (wanted && microbatch < 0)
-        return refuse(r, cell, err, "no microbatch after %s; %s", pst_op_describe(op)->csv,
-                      grammar);
+        return refuse(r, cell, err, "no microbatch after %s; %s",
+                      pst_op_describe(op)->csv, grammar);
     if (!wanted && microbatch >= 0)
         return refuse(r, cell, err, "%s takes no microbatch", pst_op_describe(op)->csv);
     if (paired && !pst_op_describe(op)->makes_output &&
@@ -163,7 +165,8 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
     pst_status status = note_ids(r, cell, stage, microbatch, err);
     if (status != PST_OK || r->builder == NULL)
         return status;
-    pst_action action = {.microbatch = wanted ? (uint32_t)microbatch : PST_NO_MICROBATCH,
+    pst_action action = {.microbatch =
+                             wanted ? (uint32_t)microbatch : PST_NO_MICROBATCH,
                          .stage = (uint16_t)stage,
                          .op = (uint8_t)op,
                          .paired = (uint8_t)(paired == 1)};
@@ -232,7 +235,8 @@ static pst_status parse_all(reading *r, span text, pst_error *err)
         size_t length = end != NULL ? (size_t)(end - text.at) : text.length;
         if (++r->line > MOST_IDS)
             return pst_error_set_at(err, PST_EFORMAT, r->name, r->line,
-                                    "more than %d lines; each line is a rank", MOST_IDS);
+                                    "more than %d lines; each line is a rank",
+                                    MOST_IDS);
         pst_status status = parse_line(r, (span){text.at, length}, err);
         if (status != PST_OK)
             return status;
@@ -268,14 +272,15 @@ static pst_status check_shape(const reading *r, int microbatches, pst_error *err
     return PST_OK;
 }
 
-pst_status pst_schedule_parse_csv(const pst_env *env, const char *name, const char *text,
-                                  size_t bytes, int microbatches, pst_schedule **out,
-                                  pst_error *err)
+pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
+                                  const char *text, size_t bytes, int microbatches,
+                                  pst_schedule **out, pst_error *err)
 {
     reading r = {.name = name};
     span all = {text, bytes};
     pst_status status;
-    if ((status = parse_all(&r, all, err)) || (status = check_shape(&r, microbatches, err)))
+    if ((status = parse_all(&r, all, err)) ||
+        (status = check_shape(&r, microbatches, err)))
         return status;
     status = pst_schedule_builder_create(env, r.line, r.stages, (int)r.microbatches,
                                          &r.builder, err);
@@ -301,8 +306,8 @@ pst_status pst_schedule_read_csv(const pst_env *env, const char *path, int micro
     return status;
 }
 
-static pst_status write_row(pst_file_writer *writer, const pst_schedule *schedule, int rank,
-                            pst_error *err)
+static pst_status write_row(pst_file_writer *writer, const pst_schedule *schedule,
+                            int rank, pst_error *err)
 {
     size_t count;
     const pst_action *row = pst_schedule_row(schedule, rank, &count);
@@ -313,8 +318,10 @@ static pst_status write_row(pst_file_writer *writer, const pst_schedule *schedul
         int second = i > 0 && row[i - 1].paired;
         pst_action_text(row[i], text, sizeof text);
         status = pst_file_printf(writer, err, "%s%s%s%s",
-                                 i == 0 ? "" : second ? ";" : ",", first ? "(" : "", text,
-                                 second ? ")OVERLAP_F_B" : "");
+                                 i == 0   ? ""
+                                 : second ? ";"
+                                          : ",",
+                                 first ? "(" : "", text, second ? ")OVERLAP_F_B" : "");
     }
     return status == PST_OK ? pst_file_write(writer, "\n", 1, err) : status;
 }

@@ -14,7 +14,7 @@
 #include <penstock/simulate.h>
 
 /* An input that is not there; times are never negative. */
-#define ABSENT (-1.0)
+#define ABSENT  (-1.0)
 #define NOTHING SIZE_MAX
 
 typedef struct state {
@@ -23,15 +23,15 @@ typedef struct state {
     pst_simulation *result;
     double *cost[PST_OP_REDUCE_GRAD + 1]; /* [stages] for ops that compute     */
     double pair;
-    double hop;      /* from the end of an action to its use on another rank   */
-    int *rank_of;    /* [stages]                                               */
-    double *forward; /* [iterations][stages][m] when F ended, or ABSENT        */
+    double hop;       /* from the end of an action to its use on another rank   */
+    int *rank_of;     /* [stages]                                               */
+    double *forward;  /* [iterations][stages][m] when F ended, or ABSENT        */
     double *backward; /* the same of B or I                                    */
-    size_t *next;    /* [ranks] actions done, over all iterations              */
-    double *free_at; /* [ranks]                                                */
-    size_t *waits;   /* [ranks] index into forward, or `half` + into backward  */
+    size_t *next;     /* [ranks] actions done, over all iterations              */
+    double *free_at;  /* [ranks]                                                */
+    size_t *waits;    /* [ranks] index into forward, or `half` + into backward  */
     size_t half;
-    int *stack;      /* [ranks] that can go on                                 */
+    int *stack; /* [ranks] that can go on                                 */
     int height;
 } state;
 
@@ -44,8 +44,8 @@ static pst_status check_costs(const state *s, const pst_costs *costs, pst_error 
         for (int i = 0; lists[k] != NULL && i < s->result->stages; i++)
             if (!(lists[k][i] >= 0) || isinf(lists[k][i]))
                 return pst_error_set(err, PST_EINVAL,
-                                     "%s cost %g of stage %d: must be 0 or more", names[k],
-                                     lists[k][i], i);
+                                     "%s cost %g of stage %d: must be 0 or more",
+                                     names[k], lists[k][i], i);
     const double others[] = {costs->pair, costs->latency, costs->bandwidth,
                              costs->message_bytes};
     static const char *const other_names[] = {"pair", "latency", "bandwidth",
@@ -65,7 +65,8 @@ static pst_status allocate_result(state *s, pst_error *err)
     pst_simulation *r = s->result;
     size_t ranks = (size_t)r->ranks;
     r->busy = pst_allocate_array(s->env, ranks, sizeof *r->busy);
-    r->peak_activations = pst_allocate_array(s->env, ranks, sizeof *r->peak_activations);
+    r->peak_activations =
+        pst_allocate_array(s->env, ranks, sizeof *r->peak_activations);
     r->count = pst_allocate_array(s->env, ranks, sizeof *r->count);
     r->start = pst_allocate_array(s->env, ranks, sizeof *r->start);
     r->end = pst_allocate_array(s->env, ranks, sizeof *r->end);
@@ -150,8 +151,8 @@ static double arrival(const state *s, double made, int maker, int rank)
  * The earliest moment at which the inputs of `action` are on its rank, or ABSENT
  * with *missing set to the first input that is not made yet.
  */
-static double inputs_ready(const state *s, size_t iteration, pst_action action, int rank,
-                           size_t *missing)
+static double inputs_ready(const state *s, size_t iteration, pst_action action,
+                           int rank, size_t *missing)
 {
     int stage = action.stage;
     size_t own = key(s, iteration, stage, action.microbatch);
@@ -251,10 +252,11 @@ static pst_status name_stuck_rank(const state *s, pst_error *err)
         const pst_action *row = pst_schedule_row(s->schedule, rank, &length);
         char text[32];
         pst_action_text(row[s->next[rank] % length], text, sizeof text);
-        return pst_error_set(err, PST_EDEADLOCK,
-                             "rank %d never gets the inputs of %s; check the schedule to "
-                             "see why",
-                             rank, text);
+        return pst_error_set(
+            err, PST_EDEADLOCK,
+            "rank %d never gets the inputs of %s; check the schedule to "
+            "see why",
+            rank, text);
     }
     return PST_OK;
 }

@@ -47,14 +47,14 @@ typedef struct pst_simulation {
     double longest_rank; /* largest last end - first start of a rank           */
     double ideal;        /* work of the busiest rank                           */
     pst_bubble bubble;
-    double *busy;            /* [ranks] work of each                           */
-    int *peak_activations;   /* [ranks] most stage-microbatches held at once   */
-    int max_queue_depth;     /* most messages sent but not used on one directed
-                                rank pair; at one instant sends count first    */
-    size_t *count;           /* [ranks] actions: row length x iterations       */
-    double **start;          /* [ranks][count]                                 */
-    double **end;            /* [ranks][count]; an action without cost (SEND,
-                                RECV and the like) has end = start             */
+    double *busy;          /* [ranks] work of each                           */
+    int *peak_activations; /* [ranks] most stage-microbatches held at once   */
+    int max_queue_depth;   /* most messages sent but not used on one directed
+                              rank pair; at one instant sends count first    */
+    size_t *count;         /* [ranks] actions: row length x iterations       */
+    double **start;        /* [ranks][count]                                 */
+    double **end;          /* [ranks][count]; an action without cost (SEND,
+                              RECV and the like) has end = start             */
 } pst_simulation;
 
 /*

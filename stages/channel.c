@@ -9,8 +9,7 @@
 char *pst__message_text(const pst_message *key, char *text, size_t size)
 {
     snprintf(text, size, "%s stage %d, microbatch %" PRIu32,
-             key->direction == PST__FORWARD ? "the activation for"
-                                            : "the gradient for",
+             key->direction == PST__FORWARD ? "the activation for" : "the gradient for",
              (int)key->stage, key->microbatch);
     return text;
 }

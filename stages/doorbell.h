@@ -54,9 +54,8 @@ static inline void pst__doorbell_ring(pst_doorbell *bell, int sender)
     if (atomic_load_explicit(&bell->word, memory_order_seq_cst) != waits_for_us)
         return;
     /* relaxed: the message went through the ring; this only keeps a sleeper out. */
-    if (atomic_compare_exchange_strong_explicit(&bell->word, &waits_for_us, 0,
-                                                memory_order_relaxed,
-                                                memory_order_relaxed))
+    if (atomic_compare_exchange_strong_explicit(
+            &bell->word, &waits_for_us, 0, memory_order_relaxed, memory_order_relaxed))
         pst__futex_wake(&bell->word, false);
 }
 

@@ -43,13 +43,13 @@ static void put_action(writer *out, const pst_pipeline *p, int rank, uint32_t st
             row->step_count);
         return;
     }
-    const pst_message key = {.microbatch = step->action.microbatch,
-                             .stage = step->action.stage,
-                             .direction = step->action.op == PST_OP_FORWARD
-                                              ? PST__FORWARD
-                                              : PST__BACKWARD};
-    put(out, "rank %d waits in %s (action %u of %zu) for %s, from rank %d\n", rank, action,
-        position + 1, row->step_count, pst__message_text(&key, message, sizeof message),
+    const pst_message key = {
+        .microbatch = step->action.microbatch,
+        .stage = step->action.stage,
+        .direction = step->action.op == PST_OP_FORWARD ? PST__FORWARD : PST__BACKWARD};
+    put(out, "rank %d waits in %s (action %u of %zu) for %s, from rank %d\n", rank,
+        action, position + 1, row->step_count,
+        pst__message_text(&key, message, sizeof message),
         p->run.program->channels[step->receive]->sender);
 }
 

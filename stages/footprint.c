@@ -26,9 +26,9 @@ typedef struct walk {
     const pst_stage *stages;
     const int *rank_of_stage;
     pst_footprint *footprint;
-    size_t *cursor;  /* [ranks] actions walked                                 */
-    int *queue;      /* [ranks] ranks that may be able to go on                */
-    bool *queued;    /* [ranks]                                                */
+    size_t *cursor; /* [ranks] actions walked                                 */
+    int *queue;     /* [ranks] ranks that may be able to go on                */
+    bool *queued;   /* [ranks]                                                */
     int queue_head;
     int queue_count;
     pst_slots *slots;     /* [ranks]                                           */
@@ -144,11 +144,10 @@ static bool add_merge(walk *w, int rank, pst_step *step, uint32_t slot)
     if (row->merge_count == w->merge_room[rank]) {
         const size_t room = row->merge_count;
         const size_t more = room ? 2 * room : 8;
-        void *grown = room ? pst_grow(&w->footprint->env, row->merges,
-                                      room * sizeof *row->merges,
-                                      more * sizeof *row->merges)
-                           : pst_allocate_array(&w->footprint->env, more,
-                                                sizeof *row->merges);
+        void *grown =
+            room ? pst_grow(&w->footprint->env, row->merges, room * sizeof *row->merges,
+                            more * sizeof *row->merges)
+                 : pst_allocate_array(&w->footprint->env, more, sizeof *row->merges);
         if (!grown)
             return false;
         row->merges = grown;

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The receiver's action number `ended` - 1 had popped `popped` messages when it began. */
+/* The receiver's action number `ended` - 1 had popped `popped` messages when it began.
+ */
 typedef struct pop_mark {
     uint32_t ended;
     uint32_t popped;
@@ -166,8 +167,8 @@ bool pst__links_send(pst_links *links, int sender, int receiver, uint32_t *link,
 {
     if (!find_link(links, sender, receiver, link) || !new_flight(links, message))
         return false;
-    links->flights[*message] = (flight){.link = *link,
-                                        .number = links->state[*link].sent++};
+    links->flights[*message] =
+        (flight){.link = *link, .number = links->state[*link].sent++};
     memcpy(&links->flight_clock[*message * links->ranks],
            &links->clock[(size_t)sender * links->ranks],
            links->ranks * sizeof *links->clock);

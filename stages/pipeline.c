@@ -18,23 +18,26 @@ static pst_status check_sizes(const pst_stage *stages, int count, int stage,
 {
     const pst_stage *s = &stages[stage];
     if (!s->forward)
-        return pst_error_set(err, PST_EINVAL, "stage %d has no forward callback", stage);
+        return pst_error_set(err, PST_EINVAL, "stage %d has no forward callback",
+                             stage);
     if (stage == 0 && s->input_bytes != 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "stage 0 has %zu input bytes; it has no stage before it, so "
-                             "they must be 0",
-                             s->input_bytes);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "stage 0 has %zu input bytes; it has no stage before it, so "
+            "they must be 0",
+            s->input_bytes);
     if (stage == count - 1 && s->output_bytes != 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "stage %d has %zu output bytes; it is the last, so they must "
-                             "be 0",
-                             stage, s->output_bytes);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "stage %d has %zu output bytes; it is the last, so they must "
+            "be 0",
+            stage, s->output_bytes);
     if (stage > 0 && stages[stage - 1].output_bytes != s->input_bytes)
-        return pst_error_set(err, PST_EINVAL,
-                             "stage %d makes %zu bytes and stage %d takes %zu; they must "
-                             "be the same",
-                             stage - 1, stages[stage - 1].output_bytes, stage,
-                             s->input_bytes);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "stage %d makes %zu bytes and stage %d takes %zu; they must "
+            "be the same",
+            stage - 1, stages[stage - 1].output_bytes, stage, s->input_bytes);
     return PST_OK;
 }
 
@@ -52,9 +55,10 @@ static pst_status check_ties(const pst_stage *stages, int count,
             t->second_stage >= count ||
             !within(t->first_offset, t->count, stages[t->first_stage].gradient_count) ||
             !within(t->second_offset, t->count, stages[t->second_stage].gradient_count))
-            return pst_error_set(err, PST_EINVAL,
-                                 "tie %d of stages %d and %d lies outside their gradients",
-                                 i, t->first_stage, t->second_stage);
+            return pst_error_set(
+                err, PST_EINVAL,
+                "tie %d of stages %d and %d lies outside their gradients", i,
+                t->first_stage, t->second_stage);
     }
     return PST_OK;
 }
@@ -64,10 +68,11 @@ static pst_status check_arguments(const pst_stage *stages, int count,
                                   const pst_pipeline_options *options, pst_error *err)
 {
     if (count < 1 || count > 65535 || ranks < 1 || ranks > count)
-        return pst_error_set(err, PST_EINVAL,
-                             "%d stages on %d ranks; there must be 1 to 65535 stages, and "
-                             "1 rank to one a stage",
-                             count, ranks);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d stages on %d ranks; there must be 1 to 65535 stages, and "
+            "1 rank to one a stage",
+            count, ranks);
     for (int stage = 0; stage < count; stage++) {
         const pst_status status = check_sizes(stages, count, stage, err);
         if (status != PST_OK)
@@ -108,13 +113,14 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         w->pipeline = p;
         w->rank = rank;
         if (p->options.delay_seed != 0)
-            w->delay_state = p->options.delay_seed + (uint64_t)rank * 0x9e3779b97f4a7c15u;
+            w->delay_state =
+                p->options.delay_seed + (uint64_t)rank * 0x9e3779b97f4a7c15u;
     }
     return PST_OK;
 }
 
-/* Weights, gradients and optimizer of one stage in its rank's resident arena. base NULL:
- * only count. False: that overflows. */
+/* Weights, gradients and optimizer of one stage in its rank's resident arena. base
+ * NULL: only count. False: that overflows. */
 static bool place_stage(pst_placed_stage *placed, char *base, size_t *total)
 {
     const pst_stage *s = &placed->stage;
@@ -137,7 +143,8 @@ static pst_status place_rank(pst_pipeline *p, int rank, pst_error *err)
     pst_worker *w = &p->workers[rank];
     size_t bytes = 0;
     for (int stage = 0; stage < p->stage_count; stage++)
-        if (p->stages[stage].rank == rank && !place_stage(&p->stages[stage], NULL, &bytes))
+        if (p->stages[stage].rank == rank &&
+            !place_stage(&p->stages[stage], NULL, &bytes))
             return pst_error_no_memory(err, "the weights of a stage", 0);
     if (!pst__arena_init(&w->resident, &p->env, p->topology, rank, bytes))
         return pst_error_no_memory(err, "the weights of a rank", bytes);
@@ -165,9 +172,9 @@ static pst_status build(pst_pipeline *p, const pst_stage *stages,
 {
     pst_status status = copy_arguments(p, stages, rank_of_stage, options, err);
     if (status == PST_OK && p->options.bind == PST_BIND_AUTO)
-        status = pst__topology_create(&p->env, p->options.topology_synthetic,
-                                      p->options.topology_xml, p->ranks, &p->topology,
-                                      err);
+        status =
+            pst__topology_create(&p->env, p->options.topology_synthetic,
+                                 p->options.topology_xml, p->ranks, &p->topology, err);
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
         status = place_rank(p, rank, err);
     /* A worker that spins takes the core of one that computes if they must share. */
@@ -204,11 +211,11 @@ pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedul
                              int *program, pst_error *err)
 {
     const int count = pipeline->program_count;
-    pst_program *grown =
-        pipeline->programs
-            ? pst_grow(&pipeline->env, pipeline->programs,
-                         (size_t)count * sizeof *grown, (size_t)(count + 1) * sizeof *grown)
-              : pst_allocate(&pipeline->env, sizeof *grown);
+    pst_program *grown = pipeline->programs
+                             ? pst_grow(&pipeline->env, pipeline->programs,
+                                        (size_t)count * sizeof *grown,
+                                        (size_t)(count + 1) * sizeof *grown)
+                             : pst_allocate(&pipeline->env, sizeof *grown);
     if (!grown)
         return pst_error_no_memory(err, "a schedule", sizeof *grown);
     pipeline->programs = grown;
@@ -256,7 +263,8 @@ static bool stop_workers(pst_pipeline *p)
     /* relaxed: the next line publishes it. Not in `run`, which a worker that never came
      * back may still read. */
     atomic_store_explicit(&p->quit, 1, memory_order_relaxed);
-    /* release: pairs with the acquire in pst__wait_change(), which precedes reading run. */
+    /* release: pairs with the acquire in pst__wait_change(), which precedes reading
+     * run. */
     atomic_fetch_add_explicit(&p->start, 1, memory_order_release);
     pst__futex_wake(&p->start, true);
     for (int rank = 0; rank < p->ranks; rank++) {

@@ -38,7 +38,7 @@ typedef struct pst_tie {
     size_t first_offset; /* floats into its gradients                          */
     int second_stage;
     size_t second_offset;
-    size_t count;        /* floats                                             */
+    size_t count; /* floats                                             */
 } pst_tie;
 
 /* Zeroed means the defaults. The struct and its arrays are copied. */
@@ -63,10 +63,10 @@ typedef struct pst_pipeline pst_pipeline;
 
 /* Where one worker is. */
 typedef struct pst_worker_info {
-    int thread_id;      /* the kernel's                                        */
-    int bound;          /* 1: the kernel accepted the binding                  */
-    int numa_node;      /* hwloc's logical index of its memory; -1: unknown    */
-    char cpus[64];      /* the binding as a list of OS CPU numbers: "0", "2-3" */
+    int thread_id;       /* the kernel's                                        */
+    int bound;           /* 1: the kernel accepted the binding                  */
+    int numa_node;       /* hwloc's logical index of its memory; -1: unknown    */
+    char cpus[64];       /* the binding as a list of OS CPU numbers: "0", "2-3" */
     size_t memory_bytes; /* all buffers placed for this rank                   */
 } pst_worker_info;
 
@@ -118,9 +118,10 @@ PST_API void *pst_pipeline_weights(pst_pipeline *pipeline, int stage);
 PST_API float *pst_pipeline_gradients(pst_pipeline *pipeline, int stage);
 PST_API void *pst_pipeline_optimizer(pst_pipeline *pipeline, int stage);
 
-/* The last run's events of `rank`, in the order of its row; borrowed until the next run. */
-PST_API const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline, int rank,
-                                                  size_t *count);
+/* The last run's events of `rank`, in the order of its row; borrowed until the next
+ * run. */
+PST_API const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline,
+                                                  int rank, size_t *count);
 
 PST_API void pst_pipeline_worker(const pst_pipeline *pipeline, int rank,
                                  pst_worker_info *info);

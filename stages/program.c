@@ -31,18 +31,20 @@ static pst_status check_shape(const pst_pipeline *p, const pst_schedule *schedul
     const char *name = pst_schedule_name(schedule);
     if (pst_schedule_ranks(schedule) != p->ranks ||
         pst_schedule_stages(schedule) != p->stage_count)
-        return pst_error_set(err, PST_EINVAL,
-                             "schedule %s has %d ranks and %d stages; the pipeline has %d "
-                             "and %d, and they must be the same",
-                             name, pst_schedule_ranks(schedule),
-                             pst_schedule_stages(schedule), p->ranks, p->stage_count);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "schedule %s has %d ranks and %d stages; the pipeline has %d "
+            "and %d, and they must be the same",
+            name, pst_schedule_ranks(schedule), pst_schedule_stages(schedule), p->ranks,
+            p->stage_count);
     for (int stage = 0; stage < p->stage_count; stage++) {
         const int rank = pst_schedule_rank_of(schedule, stage);
         if (rank != p->rank_of_stage[stage])
-            return pst_error_set(err, PST_EINVAL,
-                                 "schedule %s runs stage %d on rank %d; its weights stand "
-                                 "on rank %d of this pipeline",
-                                 name, stage, rank, p->rank_of_stage[stage]);
+            return pst_error_set(
+                err, PST_EINVAL,
+                "schedule %s runs stage %d on rank %d; its weights stand "
+                "on rank %d of this pipeline",
+                name, stage, rank, p->rank_of_stage[stage]);
     }
     return check_callbacks(p, schedule, err);
 }
@@ -55,10 +57,9 @@ static pst_channel *channel_between(pst_pipeline *p, int sender, int receiver)
             return p->channels[i];
     const size_t count = p->channel_count;
     pst_channel **grown =
-        p->channels
-            ? pst_grow(&p->env, p->channels, count * sizeof(pst_channel *),
-                         (count + 1) * sizeof(pst_channel *))
-              : pst_allocate(&p->env, sizeof(pst_channel *));
+        p->channels ? pst_grow(&p->env, p->channels, count * sizeof(pst_channel *),
+                               (count + 1) * sizeof(pst_channel *))
+                    : pst_allocate(&p->env, sizeof(pst_channel *));
     if (!grown)
         return NULL;
     p->channels = grown;

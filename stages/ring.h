@@ -33,7 +33,7 @@ typedef struct pst_message {
     uint8_t direction; /* enum pst_direction, in channel.h                     */
     int64_t iteration;
     size_t bytes;
-    void *data;        /* in the receiver's arena; NULL where stages pass nothing */
+    void *data; /* in the receiver's arena; NULL where stages pass nothing */
 } pst_message;
 
 typedef struct pst_ring {

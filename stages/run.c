@@ -44,8 +44,8 @@ static uint64_t movement(pst_pipeline *p)
     uint64_t sum = 0;
     for (int rank = 0; rank < p->ranks; rank++) {
         /* relaxed: any value will do, as long as it gets newer. */
-        sum = sum * 31 + atomic_load_explicit(&p->workers[rank].position,
-                                              memory_order_relaxed);
+        sum = sum * 31 +
+              atomic_load_explicit(&p->workers[rank].position, memory_order_relaxed);
         sum = sum * 31 +
               atomic_load_explicit(&p->workers[rank].state, memory_order_relaxed);
     }
@@ -182,7 +182,8 @@ static pst_status finish_training(pst_pipeline *p, pst_error *err)
     if (any_stage_has(p, false))
         status = run_phase(p, PST__PHASE_REDUCE, err);
     if (status == PST_OK && p->options.combine)
-        status = p->options.combine(p->options.combine_user, p->run.iteration, &step, err);
+        status =
+            p->options.combine(p->options.combine_user, p->run.iteration, &step, err);
     if (status == PST_OK && step && any_stage_has(p, true))
         status = run_phase(p, PST__PHASE_STEP, err);
     return status;
@@ -196,8 +197,8 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
                              "a stage's callback has not returned from an earlier run; "
                              "this pipeline can only be destroyed");
     if (program < 0 || program >= p->program_count)
-        return pst_error_set(err, PST_EINVAL, "program %d; %d are loaded, from 0", program,
-                             p->program_count);
+        return pst_error_set(err, PST_EINVAL, "program %d; %d are loaded, from 0",
+                             program, p->program_count);
     const pst_footprint *f = p->programs[program].footprint;
     if (microbatches < 0 || microbatches > f->microbatches)
         return pst_error_set(err, PST_EINVAL, "%d microbatches; the schedule has %d",

@@ -30,7 +30,7 @@ PST_BEGIN_DECLS
 
 /* The operation at whose end the runtime may reuse a buffer. */
 typedef enum pst_held {
-    PST_HELD_TO_FORWARD,         /* for output_grad: to backward-input         */
+    PST_HELD_TO_FORWARD, /* for output_grad: to backward-input         */
     PST_HELD_TO_BACKWARD_INPUT,
     PST_HELD_TO_BACKWARD_WEIGHT
 } pst_held;
@@ -41,43 +41,43 @@ typedef struct pst_work {
     int microbatch;
     int rank;
     int64_t iteration;
-    int training;              /* 0: the list has no backward; nothing is saved,
-                                  and the saved buffers are NULL               */
+    int training; /* 0: the list has no backward; nothing is saved,
+                     and the saved buffers are NULL               */
 
-    const void *input;         /* NULL at stage 0                              */
-    size_t input_bytes;        /* as many as the stage before said it made     */
-    void *output;              /* NULL at the last stage                       */
-    size_t output_bytes;       /* F: the stage's size; the callback may lower it */
+    const void *input;   /* NULL at stage 0                              */
+    size_t input_bytes;  /* as many as the stage before said it made     */
+    void *output;        /* NULL at the last stage                       */
+    size_t output_bytes; /* F: the stage's size; the callback may lower it */
 
-    const void *output_grad;   /* NULL at the last stage                       */
+    const void *output_grad; /* NULL at the last stage                       */
     size_t output_grad_bytes;
-    void *input_grad;          /* NULL at stage 0                              */
-    size_t input_grad_bytes;   /* I: the stage's input size; may be lowered    */
+    void *input_grad;        /* NULL at stage 0                              */
+    size_t input_grad_bytes; /* I: the stage's input size; may be lowered    */
 
     void *saved_for_input;
     void *saved_for_weight;
     void *kept;
     void *scratch;
 
-    void *weights;             /* the stage's own, for as long as the pipeline */
-    float *gradients;          /* W only: see `backward_weight`                */
-    void *optimizer;           /* in `step` only                               */
+    void *weights;    /* the stage's own, for as long as the pipeline */
+    float *gradients; /* W only: see `backward_weight`                */
+    void *optimizer;  /* in `step` only                               */
 } pst_work;
 
 /* Returns PST_OK, or a status after setting `err`: the run then ends on all ranks. */
 typedef pst_status (*pst_stage_function)(void *self, pst_work *work, pst_error *err);
 
 typedef struct pst_stage {
-    void *self;                /* handed to every callback; borrowed           */
+    void *self; /* handed to every callback; borrowed           */
 
-    size_t input_bytes;        /* of one microbatch, at most; 0 for stage 0    */
-    size_t output_bytes;       /* = the next stage's input_bytes; 0 for the last */
+    size_t input_bytes;  /* of one microbatch, at most; 0 for stage 0    */
+    size_t output_bytes; /* = the next stage's input_bytes; 0 for the last */
     size_t saved_for_input_bytes;
     size_t saved_for_weight_bytes;
     size_t kept_bytes;
     size_t scratch_bytes;
     size_t weight_bytes;
-    size_t gradient_count;     /* floats                                       */
+    size_t gradient_count; /* floats                                       */
     size_t optimizer_bytes;
     pst_held input_held;
     pst_held output_grad_held;

@@ -136,8 +136,8 @@ char *pst__thread_cpus(char *text, size_t size)
                          : snprintf(range, sizeof range, "%zu-%zu", first, cpu);
         if (used + (size_t)length + 2 > size)
             return text;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "",
-                                 range);
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s", used ? "," : "", range);
     }
     return text;
 }
@@ -162,8 +162,8 @@ void pst__futex_wait(pst_atomic_u32 *word, uint32_t value, uint64_t timeout_ns)
 {
     const struct timespec limit = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                                    .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns ? &limit : NULL, NULL,
-            0);
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns ? &limit : NULL,
+            NULL, 0);
 }
 
 void pst__futex_wake(pst_atomic_u32 *word, bool all)

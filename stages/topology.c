@@ -72,10 +72,9 @@ static pst_status load(pst_topology *topology, const char *synthetic, const char
     pst_status status = describe(topology, synthetic, xml, err);
     if (status != PST_OK)
         return status;
-    unsigned long flags = HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING |
-                          HWLOC_TOPOLOGY_FLAG_NO_DISTANCES |
-                          HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS |
-                          HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
+    unsigned long flags =
+        HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING | HWLOC_TOPOLOGY_FLAG_NO_DISTANCES |
+        HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
     /* A described machine is taken for this one, so that binding to it is tried. */
     flags |= HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM;
     if (!described)
@@ -85,7 +84,10 @@ static pst_status load(pst_topology *topology, const char *synthetic, const char
         return pst_error_set(err, described ? PST_EINVAL : PST_ESYSTEM,
                              "hwloc cannot load the topology%s%s: %s",
                              described ? " " : "",
-                             synthetic ? synthetic : xml ? xml : "", strerror(errno));
+                             synthetic ? synthetic
+                             : xml     ? xml
+                                       : "",
+                             strerror(errno));
     return PST_OK;
 }
 

@@ -18,7 +18,8 @@ static void show_position(pst_worker *w, uint32_t position)
     atomic_store_explicit(&w->position, position, memory_order_relaxed);
 }
 
-/* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller reads. */
+/* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller
+ * reads. */
 static bool has_ended(const pst_pipeline *p)
 {
     return atomic_load_explicit(&p->ended, memory_order_acquire) != PST__GOES_ON;
@@ -74,7 +75,8 @@ static void wait_for_message(pst_worker *w, pst_channel *channel)
     pst__doorbell_disarm(&w->doorbell);
 }
 
-/* The message that `step` needs has come, and its length is noted. False: the run ends. */
+/* The message that `step` needs has come, and its length is noted. False: the run ends.
+ */
 static bool receive(pst_worker *w, const pst_step *step, pst_lengths *lengths)
 {
     pst_pipeline *p = w->pipeline;
@@ -167,7 +169,8 @@ static bool call(pst_worker *w, pst_stage_function function, const pst_step *ste
                       work->stage, work->microbatch, what,
                       action_name(step, text, sizeof text), sentence);
     else
-        pst_error_set(&w->error, status, "stage %d, %s: %s", work->stage, what, sentence);
+        pst_error_set(&w->error, status, "stage %d, %s: %s", work->stage, what,
+                      sentence);
     return fail(w);
 }
 
@@ -177,11 +180,12 @@ static bool length_fits(pst_worker *w, const pst_step *step, const char *what,
     char text[32];
     if (bytes <= most)
         return true;
-    pst_error_set(&w->error, PST_ECALLBACK,
-                  "stage %d, microbatch %d (%s): the callback says its %s has %zu bytes; "
-                  "the buffer has %zu",
-                  (int)step->action.stage, (int)step->action.microbatch,
-                  action_name(step, text, sizeof text), what, bytes, most);
+    pst_error_set(
+        &w->error, PST_ECALLBACK,
+        "stage %d, microbatch %d (%s): the callback says its %s has %zu bytes; "
+        "the buffer has %zu",
+        (int)step->action.stage, (int)step->action.microbatch,
+        action_name(step, text, sizeof text), what, bytes, most);
     return fail(w);
 }
 
@@ -207,13 +211,14 @@ static bool backward_input(pst_worker *w, const pst_step *step,
     const pst_stage *s = &placed->stage;
     const int stage = work->stage;
     if (stage > 0) {
-        work->input_grad = buffer(w, w->pipeline->stages[stage - 1].rank,
-                                  step->input_grad);
+        work->input_grad =
+            buffer(w, w->pipeline->stages[stage - 1].rank, step->input_grad);
         work->input_grad_bytes = s->input_bytes;
     }
     if (!call(w, s->backward_input, step, "backward-input", work))
         return false;
-    return length_fits(w, step, "input gradient", work->input_grad_bytes, s->input_bytes);
+    return length_fits(w, step, "input gradient", work->input_grad_bytes,
+                       s->input_bytes);
 }
 
 static void add(float *restrict sum, const float *restrict more, size_t count)
@@ -289,8 +294,7 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
         .input = buffer(w, w->rank, step->input),
         .input_bytes = step->input == PST__NONE ? 0 : lengths->input,
         .output_grad = buffer(w, w->rank, step->output_grad),
-        .output_grad_bytes =
-            step->output_grad == PST__NONE ? 0 : lengths->output_grad,
+        .output_grad_bytes = step->output_grad == PST__NONE ? 0 : lengths->output_grad,
         .saved_for_input = buffer(w, w->rank, step->saved_for_input),
         .saved_for_weight = buffer(w, w->rank, step->saved_for_weight),
         .kept = buffer(w, w->rank, step->kept),
@@ -369,7 +373,8 @@ static void run_stages(pst_worker *w, bool step)
                          .rank = w->rank,
                          .iteration = p->run.iteration,
                          .training = 1,
-                         .scratch = placed->stage.scratch_bytes ? w->working.base : NULL,
+                         .scratch =
+                             placed->stage.scratch_bytes ? w->working.base : NULL,
                          .weights = placed->weights,
                          .gradients = placed->gradients,
                          .optimizer = placed->optimizer};
@@ -391,12 +396,12 @@ static void take_place(pst_worker *w)
         info->bound = pst__topology_bind(p->topology, w->rank);
         if (!info->bound) {
             char place[64];
-            pst_log(&p->env, PST_LOG_WARNING,
-                    "rank %d could not be bound to CPU %s: %s; it runs where the system "
-                    "puts it",
-                    w->rank,
-                    pst__topology_cpus(p->topology, w->rank, place, sizeof place),
-                    strerror(errno));
+            pst_log(
+                &p->env, PST_LOG_WARNING,
+                "rank %d could not be bound to CPU %s: %s; it runs where the system "
+                "puts it",
+                w->rank, pst__topology_cpus(p->topology, w->rank, place, sizeof place),
+                strerror(errno));
         }
     }
     pst__thread_cpus(info->cpus, sizeof info->cpus);

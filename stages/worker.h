@@ -5,7 +5,8 @@
 
 #include "stages/engine.h"
 
-/* Start the thread; when it has found its place it finishes a phase. Errors: PST_ESYSTEM. */
+/* Start the thread; when it has found its place it finishes a phase. Errors:
+ * PST_ESYSTEM. */
 pst_status pst__worker_start(pst_worker *worker, pst_error *err);
 
 #endif

@@ -9,6 +9,7 @@
 
 void costs_options(costs *c, option *table)
 {
+    /* clang-format off */
     const option rows[COSTS_OPTION_COUNT] = {
         {.name = "forward", .kind = OPTION_STRING, .value = &c->forward,
          .argument = "X[,X...]",
@@ -32,6 +33,7 @@ void costs_options(costs *c, option *table)
          .argument = "N", .help = "run the list N times back to back (1)", .lowest = 1,
          .highest = 1000000},
     };
+    /* clang-format on */
     memcpy(table, rows, sizeof rows);
 }
 
@@ -47,7 +49,8 @@ static int take_number(const char **text, double *value)
 }
 
 static pst_status resolve_list(const char *name, const char *text,
-                               const pst_schedule *schedule, double *out, pst_error *err)
+                               const pst_schedule *schedule, double *out,
+                               pst_error *err)
 {
     int ranks = pst_schedule_ranks(schedule), stages = pst_schedule_stages(schedule);
     int count = 0;
@@ -69,10 +72,11 @@ static pst_status resolve_list(const char *name, const char *text,
     } while (*rest != 0);
     if (count != 1 && count != ranks && count != stages) {
         free(values);
-        return pst_error_set(err, PST_EINVAL,
-                             "--%s '%s': %d numbers; give 1, or one a rank (%d), or one a "
-                             "stage (%d)",
-                             name, text, count, ranks, stages);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "--%s '%s': %d numbers; give 1, or one a rank (%d), or one a "
+            "stage (%d)",
+            name, text, count, ranks, stages);
     }
     for (int stage = 0; stage < stages; stage++) {
         int rank = pst_schedule_rank_of(schedule, stage);
@@ -96,8 +100,10 @@ pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,
     double *f = c->lists, *i = f + stages, *w = i + stages;
     pst_status status;
     if ((status = resolve_list("forward", c->forward, schedule, f, err)) ||
-        (status = resolve_list("backward-input", c->backward_input, schedule, i, err)) ||
-        (status = resolve_list("backward-weight", c->backward_weight, schedule, w, err)))
+        (status =
+             resolve_list("backward-input", c->backward_input, schedule, i, err)) ||
+        (status =
+             resolve_list("backward-weight", c->backward_weight, schedule, w, err)))
         return status;
     *out = (pst_costs){.forward = f,
                        .backward_input = i,

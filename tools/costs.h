@@ -20,7 +20,10 @@ typedef struct costs {
     double *lists; /* [3][stages] after costs_resolve(); costs_free()          */
 } costs;
 
-#define COSTS_INIT {"1", "1", "1", 0, 0, 0, 0, 1, NULL}
+#define COSTS_INIT                                                                     \
+    {                                                                                  \
+        "1", "1", "1", 0, 0, 0, 0, 1, NULL                                             \
+    }
 
 enum { COSTS_OPTION_COUNT = 8 };
 
@@ -28,9 +31,9 @@ enum { COSTS_OPTION_COUNT = 8 };
 void costs_options(costs *c, option *table);
 
 /*
- * For `schedule`: one number holds for all; as many as ranks, each for its rank; as many
- * as stages, each for its stage. A number is the time of a whole rank and microbatch (a
- * chunk takes 1/v of it), but one given for a stage is that stage's own.
+ * For `schedule`: one number holds for all; as many as ranks, each for its rank; as
+ * many as stages, each for its stage. A number is the time of a whole rank and
+ * microbatch (a chunk takes 1/v of it), but one given for a stage is that stage's own.
  * Errors: PST_EINVAL, PST_ENOMEM.
  */
 pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,

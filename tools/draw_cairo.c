@@ -28,7 +28,8 @@ enum {
 static const double text_size = 11, title_size = 14, box_text = 10;
 static const double points_per_box = 22; /* of the shortest, if the width allows */
 
-static cairo_status_t write_bytes(void *closure, const unsigned char *data, unsigned length)
+static cairo_status_t write_bytes(void *closure, const unsigned char *data,
+                                  unsigned length)
 {
     return pst_file_write(closure, data, length, NULL) == PST_OK
                ? CAIRO_STATUS_SUCCESS
@@ -152,7 +153,8 @@ static double height_of(const scene *s)
     return HEAD + s->ranks * ROW + AXIS + 16 + NOTE;
 }
 
-static void draw_scene(cairo_t *cr, const scene *s, double y, double width, double scale)
+static void draw_scene(cairo_t *cr, const scene *s, double y, double width,
+                       double scale)
 {
     cairo_set_source_rgb(cr, 0, 0, 0);
     draw_words(cr, MARGIN, y + 22, title_size, s->title);
@@ -177,7 +179,8 @@ static double choose_scale(const scene *const *scenes, int count, double *width)
     double span = 0, shortest = 0;
     for (int i = 0; i < count; i++) {
         span = fmax(span, scenes[i]->span);
-        if (scenes[i]->shortest > 0 && (shortest == 0 || scenes[i]->shortest < shortest))
+        if (scenes[i]->shortest > 0 &&
+            (shortest == 0 || scenes[i]->shortest < shortest))
             shortest = scenes[i]->shortest;
     }
     double drawn = span > 0 && shortest > 0 ? span / shortest * points_per_box : 0;
@@ -237,9 +240,9 @@ pst_status draw_cairo(const scene *const *scenes, int count, draw_format format,
     for (int i = 0; i < count; i++)
         height += height_of(scenes[i]);
     if (format == DRAW_PNG && height > 32000)
-        return pst_error_set(err, PST_EINVAL,
-                             "%s: %.0f points high; a PNG holds 32,000: use .svg or .pdf",
-                             path, height);
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s: %.0f points high; a PNG holds 32,000: use .svg or .pdf", path, height);
     pst_file_writer *writer;
     pst_status status = pst_file_create(NULL, path, &writer, err);
     if (status != PST_OK)

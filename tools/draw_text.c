@@ -154,9 +154,9 @@ static void put_row(buffer *b, const scene *s, const char *text,
             put(b, "\x1b[30;48;2;%u;%u;%um", c >> 16 & 255u, c >> 8 & 255u, c & 255u);
         }
         for (; i < end; i++)
-            put(b, "%c", color && owner[i] != NULL && strchr("-=~+", text[i]) != NULL
-                             ? ' '
-                             : text[i]);
+            put(b, "%c",
+                color && owner[i] != NULL && strchr("-=~+", text[i]) != NULL ? ' '
+                                                                             : text[i]);
         if (color && owner[end - 1] != NULL)
             put(b, "\x1b[0m");
     }
@@ -191,14 +191,16 @@ static void put_note(buffer *b, const char *note, int columns)
     }
 }
 
-pst_status draw_text(const scene *s, int columns, int color, char **text, pst_error *err)
+pst_status draw_text(const scene *s, int columns, int color, char **text,
+                     pst_error *err)
 {
     if (columns < FEWEST_COLUMNS)
         columns = FEWEST_COLUMNS;
     int label = 0;
     for (int rank = 0; rank < s->ranks; rank++)
-        label = (int)strlen(s->rows[rank].label) > label ? (int)strlen(s->rows[rank].label)
-                                                         : label;
+        label = (int)strlen(s->rows[rank].label) > label
+                    ? (int)strlen(s->rows[rank].label)
+                    : label;
     size_t most = (size_t)(columns - label - 1);
     double scale = scale_of(s, (int)most);
     size_t width = (size_t)(s->span * scale + 0.5);

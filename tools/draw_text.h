@@ -6,7 +6,11 @@
 #include "tools/scene.h"
 
 /* When text may have colours; the choices of --color in this order. */
-typedef enum draw_color { DRAW_COLOR_AUTO, DRAW_COLOR_ALWAYS, DRAW_COLOR_NEVER } draw_color;
+typedef enum draw_color {
+    DRAW_COLOR_AUTO,
+    DRAW_COLOR_ALWAYS,
+    DRAW_COLOR_NEVER
+} draw_color;
 extern const char *const draw_color_names[];
 
 /* Columns of standard output: the terminal's, else COLUMNS, else 80. */
@@ -19,6 +23,7 @@ int draw_text_in_color(draw_color wish);
  * The picture, at most `columns` wide, times scaled to fit; malloc's memory, the
  * caller's to free. Errors: PST_ENOMEM.
  */
-pst_status draw_text(const scene *s, int columns, int color, char **text, pst_error *err);
+pst_status draw_text(const scene *s, int columns, int color, char **text,
+                     pst_error *err);
 
 #endif

@@ -39,8 +39,8 @@ pst_status history_create(const pst_schedule *schedule, pst_history **out,
     history->events = calloc(events * PST_HISTORY_STEPS + 1, sizeof *history->events);
     if (history->first == NULL || history->count == NULL || history->events == NULL) {
         history_destroy(history);
-        return pst_error_no_memory(err, "the history", events * PST_HISTORY_STEPS *
-                                                           sizeof(pst_trace_event));
+        return pst_error_no_memory(
+            err, "the history", events * PST_HISTORY_STEPS * sizeof(pst_trace_event));
     }
     *out = history;
     return PST_OK;
@@ -83,8 +83,8 @@ size_t history_count(const pst_history *history)
     return history->held;
 }
 
-const pst_trace_event *history_events(const pst_history *history, size_t index, int rank,
-                                      size_t *count)
+const pst_trace_event *history_events(const pst_history *history, size_t index,
+                                      int rank, size_t *count)
 {
     size_t oldest = history->held < PST_HISTORY_STEPS ? 0 : history->next;
     size_t slot = (oldest + index) % PST_HISTORY_STEPS;
@@ -162,8 +162,7 @@ pst_status history_costs(const pst_history *history, double *forward,
         return pst_error_no_memory(err, "durations",
                                    longest * PST_HISTORY_STEPS * sizeof *room);
     for (int stage = 0; stage < history->stages; stage++) {
-        forward[stage] =
-            median_duration(history, stage, 1u << PST_OP_FORWARD, room);
+        forward[stage] = median_duration(history, stage, 1u << PST_OP_FORWARD, room);
         backward_input[stage] = median_duration(
             history, stage, 1u << PST_OP_BACKWARD | 1u << PST_OP_BACKWARD_INPUT, room);
         backward_weight[stage] =

@@ -29,8 +29,8 @@ void history_add(pst_history *history, const pst_pipeline *pipeline);
 size_t history_count(const pst_history *history);
 
 /* Events of `rank` in the held iteration `index` (0 is the oldest); *count of them. */
-const pst_trace_event *history_events(const pst_history *history, size_t index, int rank,
-                                      size_t *count);
+const pst_trace_event *history_events(const pst_history *history, size_t index,
+                                      int rank, size_t *count);
 
 /* The held iteration whose makespan is the median, and that makespan in seconds. */
 size_t history_typical(const pst_history *history, double *makespan);

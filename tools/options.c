@@ -43,7 +43,8 @@ static size_t distance(const char *a, const char *b)
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
             size_t above = row[j];
-            row[j] = smallest(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+            row[j] =
+                smallest(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
             corner = above;
         }
     }
@@ -77,8 +78,8 @@ static int unknown(const command *command, const char *word)
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     const char *nearest = options_nearest(bare, names);
     if (nearest != NULL)
-        return options_refuse(command, "unknown option '--%s', perhaps '--%s' is meant", bare,
-                              nearest);
+        return options_refuse(command, "unknown option '--%s', perhaps '--%s' is meant",
+                              bare, nearest);
     return options_refuse(command, "unknown option '--%s'", bare);
 }
 
@@ -277,7 +278,8 @@ static int parse_letters(const command *command, int argc, char **argv, int *at)
         if (word[1] != 0)
             return mark_and_set(command, o, word + 1);
         if (*at + 1 >= argc)
-            return options_refuse(command, "-%c needs a value (%s)", *word, o->argument);
+            return options_refuse(command, "-%c needs a value (%s)", *word,
+                                  o->argument);
         return mark_and_set(command, o, argv[++*at]);
     }
     return OPTIONS_GO_ON;

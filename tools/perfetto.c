@@ -61,7 +61,8 @@ static void write_box(pst_file_writer *w, const scene_box *box, int process, int
     pst_file_printf(
         w, NULL,
         "{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"%s\", \"pid\": %d, \"tid\": %d, "
-        "\"ts\": %" PRId64 ".%03d, \"dur\": %" PRId64 ".%03d, \"args\": {\"stage\": %u, "
+        "\"ts\": %" PRId64 ".%03d, \"dur\": %" PRId64
+        ".%03d, \"args\": {\"stage\": %u, "
         "\"microbatch\": %" PRIu32 ", \"cpu\": %d}},\n",
         pst_action_text(box->action, action, sizeof action),
         pst_op_describe(box->action.op)->name, process, rank, start / 1000,
@@ -83,8 +84,9 @@ pst_status perfetto_write(const scene *const *scenes, int count, const char *pat
             for (size_t k = 0; k < scenes[i]->rows[rank].count; k++)
                 write_box(w, &scenes[i]->rows[rank].boxes[k], i, rank);
     }
-    pst_file_printf(w, NULL,
-                    "{\"ph\": \"M\", \"name\": \"trace_end\", \"pid\": 0, \"args\": {}}\n"
-                    "]}\n");
+    pst_file_printf(
+        w, NULL,
+        "{\"ph\": \"M\", \"name\": \"trace_end\", \"pid\": 0, \"args\": {}}\n"
+        "]}\n");
     return pst_file_commit(w, err); /* the first failed write is kept until here */
 }

@@ -41,6 +41,7 @@ static const char *const order_names[] = {"default", "ascending", "descending", 
 
 void shape_add_options(shape_options *s, option *table)
 {
+    /* clang-format off */
     const option rows[SHAPE_OPTION_COUNT] = {
         {.name = "ranks", .letter = 'p', .kind = OPTION_INT, .value = &s->shape.ranks,
          .argument = "P", .help = "ranks", .lowest = 1, .highest = 65535},
@@ -55,6 +56,7 @@ void shape_add_options(shape_options *s, option *table)
          .help = "of microbatches: ascending or descending (the schedule's own)",
          .choices = order_names},
     };
+    /* clang-format on */
     memcpy(table, rows, sizeof rows);
 }
 

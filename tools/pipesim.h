@@ -7,7 +7,8 @@
 
 #include "tools/options.h"
 
-/* Each takes argv with the subcommand's name at argv[0], and returns the exit status. */
+/* Each takes argv with the subcommand's name at argv[0], and returns the exit status.
+ */
 int pipesim_list(int argc, char **argv);
 int pipesim_draw(int argc, char **argv);
 int pipesim_stats(int argc, char **argv);

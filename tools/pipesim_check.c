@@ -39,6 +39,7 @@ static pst_status report_json(const pst_schedule *schedule, const pst_error *fou
 int pipesim_check(int argc, char **argv)
 {
     int microbatches = 0, json = 0, count;
+    /* clang-format off */
     const option table[] = {
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT, .value = &microbatches,
          .argument = "M", .help = "how many there must be (as many as the file has)",
@@ -46,11 +47,13 @@ int pipesim_check(int argc, char **argv)
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of sentences"},
     };
+    /* clang-format on */
     const command command = {
         .name = "pipesim check",
         .operands = "FILE.csv",
-        .summary = "Says whether the schedule in a CSV file ('-': standard input) can be "
-                   "run: exit\nstatus 0 if so, 1 if not, with the place and the reason.",
+        .summary =
+            "Says whether the schedule in a CSV file ('-': standard input) can be "
+            "run: exit\nstatus 0 if so, 1 if not, with the place and the reason.",
         .fewest_operands = 1,
         .most_operands = 1,
         .options = table,

@@ -27,7 +27,8 @@ static pst_status write_text(const scene *s, const wish *w, pst_error *err)
     char *text;
     pst_file_writer *writer;
     int columns = w->columns > 0 ? w->columns : TEXT_FILE_COLUMNS;
-    pst_status status = draw_text(s, columns, w->color == DRAW_COLOR_ALWAYS, &text, err);
+    pst_status status =
+        draw_text(s, columns, w->color == DRAW_COLOR_ALWAYS, &text, err);
     if (status != PST_OK)
         return status;
     status = pst_file_create(NULL, w->path, &writer, err);
@@ -50,10 +51,11 @@ static pst_status write_file(const scene *s, const wish *w, pst_error *err)
         return perfetto_write(&s, 1, w->path, err);
     if (strcmp(ending, ".txt") == 0)
         return write_text(s, w, err);
-    return pst_error_set(err, PST_EINVAL,
-                         "%s: its ending says no format that can be drawn; use .svg, .pdf, "
-                         ".png, .txt, or .json for a trace",
-                         w->path);
+    return pst_error_set(
+        err, PST_EINVAL,
+        "%s: its ending says no format that can be drawn; use .svg, .pdf, "
+        ".png, .txt, or .json for a trace",
+        w->path);
 }
 
 static pst_status show(const scene *s, const wish *w, pst_error *err)
@@ -105,6 +107,7 @@ int pipesim_draw(int argc, char **argv)
     shape_options shape = {.order = 0};
     costs c = COSTS_INIT;
     wish w = {.path = NULL};
+    /* clang-format off */
     option table[SHAPE_OPTION_COUNT + COSTS_OPTION_COUNT + 3] = {
         {.name = "output", .letter = 'o', .kind = OPTION_STRING, .value = &w.path,
          .argument = "FILE",
@@ -115,13 +118,15 @@ int pipesim_draw(int argc, char **argv)
          .help = "auto, always or never (auto: on a terminal)",
          .choices = draw_color_names, .variable = "PENSTOCK_COLOR"},
     };
+    /* clang-format on */
     shape_add_options(&shape, table + 3);
     costs_options(&c, table + 3 + SHAPE_OPTION_COUNT);
     const command command = {
         .name = "pipesim draw",
         .operands = "SCHEDULE",
-        .summary = "Draws a schedule, a name or a CSV file ('-': standard input), as it runs "
-                   "with the\ngiven costs.",
+        .summary =
+            "Draws a schedule, a name or a CSV file ('-': standard input), as it runs "
+            "with the\ngiven costs.",
         .fewest_operands = 1,
         .most_operands = 1,
         .options = table,

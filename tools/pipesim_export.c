@@ -27,18 +27,21 @@ int pipesim_export(int argc, char **argv)
     shape_options shape = {.order = 0};
     int with_messages = 0, count;
     const char *path = "/dev/stdout", *operand;
+    /* clang-format off */
     option table[SHAPE_OPTION_COUNT + 2] = {
         {.name = "output", .letter = 'o', .kind = OPTION_STRING, .value = &path,
          .argument = "FILE.csv", .help = "where to write (standard output)"},
         {.name = "comms", .kind = OPTION_FLAG, .value = &with_messages,
          .help = "with SEND and RECV cells, in an order that cannot deadlock"},
     };
+    /* clang-format on */
     shape_add_options(&shape, table + 2);
     const command command = {
         .name = "pipesim export",
         .operands = "SCHEDULE",
-        .summary = "Writes a schedule, a name or a CSV file, in PyTorch's CSV grammar: one "
-                   "line a\nrank, cells in order.",
+        .summary =
+            "Writes a schedule, a name or a CSV file, in PyTorch's CSV grammar: one "
+            "line a\nrank, cells in order.",
         .fewest_operands = 1,
         .most_operands = 1,
         .options = table,
@@ -51,8 +54,9 @@ int pipesim_export(int argc, char **argv)
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;
-    status = write_list(schedule, with_messages, path, &err) == PST_OK ? 0
-                                                                        : say_failure(&err);
+    status = write_list(schedule, with_messages, path, &err) == PST_OK
+                 ? 0
+                 : say_failure(&err);
     pst_schedule_destroy(schedule);
     return status;
 }

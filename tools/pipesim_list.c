@@ -6,8 +6,9 @@
 
 static const command list = {
     .name = "pipesim list",
-    .summary = "Lists the schedules that have a name, with their aliases, where they come\n"
-               "from, the shapes that they take and what they cost.",
+    .summary =
+        "Lists the schedules that have a name, with their aliases, where they come\n"
+        "from, the shapes that they take and what they cost.",
     .print_version = pipesim_version,
 };
 

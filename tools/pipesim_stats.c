@@ -25,9 +25,9 @@ static int find_closed_form(const pst_schedule *schedule, const shape_options *s
     full.ranks = ranks;
     full.microbatches = pst_schedule_microbatches(schedule);
     full.chunks = stages / ranks;
-    return pst_schedule_closed_form(pst_schedule_name(schedule), &full, costs->forward[0],
-                                    costs->backward_input[0], costs->backward_weight[0],
-                                    costs->latency, form);
+    return pst_schedule_closed_form(pst_schedule_name(schedule), &full,
+                                    costs->forward[0], costs->backward_input[0],
+                                    costs->backward_weight[0], costs->latency, form);
 }
 
 static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
@@ -40,11 +40,13 @@ static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
     printf("makespan      %g", s->makespan);
     if (form != NULL)
         printf("   closed form %g = %s", form->makespan, form->formula);
-    printf("\nlongest rank  %g (from its first start to its last end)\n", s->longest_rank);
+    printf("\nlongest rank  %g (from its first start to its last end)\n",
+           s->longest_rank);
     printf("ideal         %g (work of the busiest rank)\n", s->ideal);
     printf("bubble        %.4f of the makespan (1 - ideal/makespan)\n",
            s->bubble.of_makespan);
-    printf("              %.4f of the ideal (makespan/ideal - 1)\n", s->bubble.of_ideal);
+    printf("              %.4f of the ideal (makespan/ideal - 1)\n",
+           s->bubble.of_ideal);
     printf("              %.4f of the longest rank (1 - ideal/longest rank)\n",
            s->bubble.longest_rank);
     printf("queue         at most %d message%s under way between two ranks\n",
@@ -56,12 +58,13 @@ static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
     for (int rank = 0; rank < s->ranks; rank++) {
         double idle = s->makespan - s->busy[rank];
         printf("%4d  %10g  %10g  %5.1f  %16d\n", rank, s->busy[rank], idle,
-               s->makespan > 0 ? 100 * idle / s->makespan : 0, s->peak_activations[rank]);
+               s->makespan > 0 ? 100 * idle / s->makespan : 0,
+               s->peak_activations[rank]);
     }
 }
 
-static pst_status stats(const pst_schedule *schedule, const shape_options *shape, costs *c,
-                        int json, pst_error *err)
+static pst_status stats(const pst_schedule *schedule, const shape_options *shape,
+                        costs *c, int json, pst_error *err)
 {
     pst_costs resolved;
     pst_simulation *simulation;
@@ -75,8 +78,8 @@ static pst_status stats(const pst_schedule *schedule, const shape_options *shape
         find_closed_form(schedule, shape, &resolved, &form) ? &form : NULL;
     if (json) {
         char *text;
-        status = pst_report_simulation(NULL, pst_schedule_name(schedule), simulation, known,
-                                       &text, err);
+        status = pst_report_simulation(NULL, pst_schedule_name(schedule), simulation,
+                                       known, &text, err);
         if (status == PST_OK) {
             puts(text);
             pst_release(NULL, text);
@@ -93,17 +96,20 @@ int pipesim_stats(int argc, char **argv)
     shape_options shape = {.order = 0};
     costs c = COSTS_INIT;
     int json = 0;
+    /* clang-format off */
     option table[SHAPE_OPTION_COUNT + COSTS_OPTION_COUNT + 1] = {
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of a table"},
     };
+    /* clang-format on */
     shape_add_options(&shape, table + 1);
     costs_options(&c, table + 1 + SHAPE_OPTION_COUNT);
     const command command = {
         .name = "pipesim stats",
         .operands = "SCHEDULE",
-        .summary = "Time, idle time and memory of a schedule, a name or a CSV file ('-': "
-                   "standard\ninput), beside the closed form where one is known.",
+        .summary =
+            "Time, idle time and memory of a schedule, a name or a CSV file ('-': "
+            "standard\ninput), beside the closed form where one is known.",
         .fewest_operands = 1,
         .most_operands = 1,
         .options = table,

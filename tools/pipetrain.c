@@ -39,8 +39,8 @@ static void print_version(void)
     pst_blas_info info;
     pst_blas_describe(&info);
     printf("pipetrain (Penstock) %s\n", pst_version_string());
-    printf("OpenBLAS  %s; %s build, %s kernels\n", info.config, threading[info.threading],
-           info.core);
+    printf("OpenBLAS  %s; %s build, %s kernels\n", info.config,
+           threading[info.threading], info.core);
     printf("kernels   %s\n", info.kernels);
 }
 
@@ -87,6 +87,7 @@ enum { WHOLE = 2147483647 };
 static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 {
     int model = 0, optimizer = 0, gelu = 0, bind = 0, count;
+    /* clang-format off */
     const option table[] = {
         {.name = "data", .kind = OPTION_STRING, .value = &s->data, .argument = "FILE",
          .help = "text to train on; its bytes are the tokens"},
@@ -210,6 +211,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .argument = "STEM", .help = "compare with STEM.config.json, .safetensors, "
                                      ".tokens.json, .expected.*"},
     };
+    /* clang-format on */
     const command command = {
         .name = "pipetrain",
         .summary = "Trains a GPT on a text, in a pipeline of stages on pinned workers.",
@@ -228,18 +230,20 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         return options_refuse(&command, "--data FILE is missing");
     draw_format format;
     if (s->picture != NULL && !draw_cairo_format(s->picture, &format))
-        return options_refuse(&command,
-                              "--picture %s: its ending says no format; use .svg, .pdf or "
-                              ".png",
-                              s->picture);
+        return options_refuse(
+            &command,
+            "--picture %s: its ending says no format; use .svg, .pdf or "
+            ".png",
+            s->picture);
     if ((s->resume || s->checkpoint_every > 0) && s->checkpoint == NULL)
         return options_refuse(&command, "%s needs --checkpoint DIR",
                               s->resume ? "--resume" : "--checkpoint-every");
     if (s->stages % s->chunks != 0)
-        return options_refuse(&command,
-                              "%d stages in chunks of %d; the stages must be a multiple of "
-                              "the chunks",
-                              s->stages, s->chunks);
+        return options_refuse(
+            &command,
+            "%d stages in chunks of %d; the stages must be a multiple of "
+            "the chunks",
+            s->stages, s->chunks);
     return OPTIONS_GO_ON;
 }
 

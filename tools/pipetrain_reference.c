@@ -48,7 +48,8 @@ static void compare(comparison *c, const char *name, const float *ours,
            good ? "" : "   TOO LARGE");
 }
 
-static void compare_number(comparison *c, const char *name, double ours, double expected)
+static void compare_number(comparison *c, const char *name, double ours,
+                           double expected)
 {
     float a = (float)ours, b = (float)expected;
     compare(c, name, &a, &b, 1);
@@ -59,7 +60,8 @@ static pst_status read_expected(comparison *c, const char *name, size_t count,
 {
     long index = pst_safetensors_find(c->expected, name);
     if (index < 0)
-        return pst_error_set(err, PST_EFORMAT, "the expected values have no '%s'", name);
+        return pst_error_set(err, PST_EFORMAT, "the expected values have no '%s'",
+                             name);
     size_t found = pst_safetensors_tensor(c->expected, (size_t)index, NULL)->count;
     if (found != count)
         return pst_error_set(err, PST_EFORMAT, "'%s' has %zu elements, not %zu", name,
@@ -115,7 +117,8 @@ static pst_status compare_gradients(comparison *c, pst_error *err)
     if (status != PST_OK)
         return status;
     compare_number(c, "loss", report.loss, c->reference->loss);
-    compare_number(c, "gradient norm", report.gradient_norm, c->reference->gradient_norm);
+    compare_number(c, "gradient norm", report.gradient_norm,
+                   c->reference->gradient_norm);
     size_t count;
     const pst_tensor *gradients = pst_trainer_gradients(c->trainer, &count);
     for (size_t i = 0; i < count; i++) {

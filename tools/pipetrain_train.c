@@ -87,8 +87,9 @@ static pst_status open_run(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     pst_status status;
-    if ((status = pst_text_open(&environment, s->data, s->val_fraction,
-                                s->model.context, s->model.vocabulary, &r->text, err)) ||
+    if ((status =
+             pst_text_open(&environment, s->data, s->val_fraction, s->model.context,
+                           s->model.vocabulary, &r->text, err)) ||
         (status = pipetrain_schedule(s, &r->schedule, err)))
         return status;
     pst_trainer_options options = {
@@ -212,8 +213,8 @@ static pst_status report_validation(run *r, double *loss, int *known, pst_error 
 static pst_status one_step(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
-    pst_text_sample(r->text, s->seed, pst_trainer_steps(r->trainer), s->batch, r->inputs,
-                    r->labels);
+    pst_text_sample(r->text, s->seed, pst_trainer_steps(r->trainer), s->batch,
+                    r->inputs, r->labels);
     pst_status status =
         pst_trainer_step(r->trainer, r->inputs, r->labels, &r->last, err);
     if (status != PST_OK)
@@ -236,7 +237,8 @@ static pst_status train(run *r, pst_error *err)
     pst_status status = PST_OK;
     progress progress;
     progress_start(&progress, s->quiet, first, end);
-    while (status == PST_OK && stop_signal == 0 && pst_trainer_steps(r->trainer) < end) {
+    while (status == PST_OK && stop_signal == 0 &&
+           pst_trainer_steps(r->trainer) < end) {
         status = one_step(r, err);
         if (status == PST_OK)
             progress_step(&progress, &r->last);
@@ -256,7 +258,8 @@ static pst_status print_sample(run *r, pst_error *err)
     size_t prompt = strlen(s->prompt), count = (size_t)s->generate;
     int32_t *tokens = calloc(prompt + count, sizeof *tokens);
     if (tokens == NULL)
-        return pst_error_no_memory(err, "the sample", (prompt + count) * sizeof *tokens);
+        return pst_error_no_memory(err, "the sample",
+                                   (prompt + count) * sizeof *tokens);
     for (size_t i = 0; i < prompt; i++)
         tokens[i] = (unsigned char)s->prompt[i];
     pst_status status = pst_trainer_generate(r->trainer, tokens, prompt, count,
@@ -279,7 +282,8 @@ static pst_status show_results(run *r, pst_error *err)
     int known;
     if ((status = report_validation(r, &loss, &known, err)))
         return status;
-    if (r->log != NULL && known && (status = train_log_val(r->log, &r->last, loss, err)))
+    if (r->log != NULL && known &&
+        (status = train_log_val(r->log, &r->last, loss, err)))
         return status;
     if (s->digest) {
         char hex[65];
@@ -323,7 +327,8 @@ int pipetrain_train(const pipetrain_settings *settings)
     print_setting(&r);
     if (settings->report_binding)
         print_binding(&r);
-    if (report_validation(&r, &loss, &known, &err) != PST_OK || train(&r, &err) != PST_OK)
+    if (report_validation(&r, &loss, &known, &err) != PST_OK ||
+        train(&r, &err) != PST_OK)
         goto failed;
     if (stop_signal != 0)
         exit_status = report_stop(&r);

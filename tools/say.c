@@ -58,6 +58,7 @@ int say_finish(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    say_error("standard output: %s", errno != 0 ? strerror(errno) : "cannot be written");
+    say_error("standard output: %s",
+              errno != 0 ? strerror(errno) : "cannot be written");
     return 1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* say.h - what a tool tells its user on standard error: "program: file:line: message". */
+/* say.h - what a tool tells its user on standard error: "program: file:line: message".
+ */
 #ifndef PST_TOOLS_SAY_H
 #define PST_TOOLS_SAY_H
 

@@ -61,8 +61,8 @@ pst_status scene_from_simulation(const pst_schedule *schedule,
         for (size_t i = 0; status == PST_OK && i < count; i++)
             if (pst_op_describe(actions[i % length].op)->computes)
                 add_box(s, &s->rows[rank],
-                        (scene_box){simulation->start[rank][i], simulation->end[rank][i],
-                                    actions[i % length], -1});
+                        (scene_box){simulation->start[rank][i],
+                                    simulation->end[rank][i], actions[i % length], -1});
         if (status != PST_OK)
             scene_destroy(s);
     }
@@ -75,15 +75,15 @@ pst_status scene_measured(const pst_schedule *schedule, const pst_pipeline *pipe
                           const char *title, const char *note, scene **out,
                           pst_error *err)
 {
-    pst_status status = create(pst_schedule_ranks(schedule), pst_schedule_stages(schedule),
-                               title, note, out, err);
+    pst_status status = create(pst_schedule_ranks(schedule),
+                               pst_schedule_stages(schedule), title, note, out, err);
     if (status != PST_OK)
         return status;
     (*out)->unit = "ms";
     for (int rank = 0; pipeline != NULL && rank < (*out)->ranks; rank++) {
         pst_worker_info info;
         pst_pipeline_worker(pipeline, rank, &info);
-        snprintf((*out)->rows[rank].place, sizeof (*out)->rows[rank].place,
+        snprintf((*out)->rows[rank].place, sizeof(*out)->rows[rank].place,
                  "thread %d, CPU %s", info.thread_id, info.cpus);
     }
     return PST_OK;

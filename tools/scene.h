@@ -23,8 +23,8 @@ typedef struct scene_box {
 typedef struct scene_row {
     scene_box *boxes; /* actions that compute, in order of time                */
     size_t count;
-    char label[48];   /* "rank 0"                                              */
-    char place[80];   /* thread and CPU of a measured row, or empty            */
+    char label[48]; /* "rank 0"                                              */
+    char place[80]; /* thread and CPU of a measured row, or empty            */
 } scene_row;
 
 typedef struct scene {
@@ -35,7 +35,7 @@ typedef struct scene {
     double shortest;  /* shortest box that is longer than 0                    */
     const char *unit; /* "", "ms"                                              */
     char title[160];
-    char note[320];   /* all assumptions                                       */
+    char note[320]; /* all assumptions                                       */
 } scene;
 
 /* Units of the costs; `note` says what was assumed. Errors: PST_ENOMEM. */

@@ -27,8 +27,8 @@ pst_status source_file(const char *path, int microbatches, pst_schedule **out,
     pst_status status = pst_file_read(NULL, "/dev/stdin", 0, &text, &bytes, err);
     if (status != PST_OK)
         return status;
-    status = pst_schedule_parse_csv(NULL, "standard input", text, bytes, microbatches, out,
-                                    err);
+    status = pst_schedule_parse_csv(NULL, "standard input", text, bytes, microbatches,
+                                    out, err);
     pst_release(NULL, text);
     return status;
 }
@@ -41,10 +41,11 @@ static pst_status agree(const pst_schedule *schedule, const pst_shape *shape,
         return pst_error_set_at(err, PST_EINVAL, pst_schedule_file(schedule), 0,
                                 "has %d ranks; %d were asked for", ranks, shape->ranks);
     if (shape->chunks != 0 && shape->chunks * ranks != stages)
-        return pst_error_set_at(err, PST_EINVAL, pst_schedule_file(schedule), 0,
-                                "has %d stages on %d ranks; %d chunks a rank were asked "
-                                "for",
-                                stages, ranks, shape->chunks);
+        return pst_error_set_at(
+            err, PST_EINVAL, pst_schedule_file(schedule), 0,
+            "has %d stages on %d ranks; %d chunks a rank were asked "
+            "for",
+            stages, ranks, shape->chunks);
     return PST_OK;
 }
 

@@ -6,8 +6,8 @@
 #include <penstock/registry.h>
 
 /*
- * Make or read what `text` means. A file brings its own ranks and microbatches; those in
- * `shape` that are not 0 must agree with it. "-" is standard input. A file's list is
+ * Make or read what `text` means. A file brings its own ranks and microbatches; those
+ * in `shape` that are not 0 must agree with it. "-" is standard input. A file's list is
  * checked (check.h).
  */
 pst_status source_schedule(const char *text, const pst_shape *shape, pst_schedule **out,

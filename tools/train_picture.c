@@ -15,7 +15,7 @@ typedef struct pictures {
     const pst_history *history;
     const pst_pipeline *pipeline;
     pst_simulation *simulation;
-    double measured;       /* typical makespan in ms                           */
+    double measured; /* typical makespan in ms                           */
     scene *predicted_scene;
     scene *measured_scene; /* the typical step                                 */
 } pictures;
@@ -28,8 +28,8 @@ static pst_status predict(pictures *p, pst_error *err)
     pst_costs costs;
     if (room == NULL)
         return pst_error_no_memory(err, "costs", 3 * stages * sizeof *room);
-    pst_status status = history_costs(p->history, room, room + stages, room + 2 * stages,
-                                      &costs, err);
+    pst_status status =
+        history_costs(p->history, room, room + stages, room + 2 * stages, &costs, err);
     for (size_t i = 0; i < 3 * stages; i++)
         room[i] *= 1e3;
     if (status == PST_OK)
@@ -55,8 +55,7 @@ static pst_status measured_scene(const pictures *p, size_t first, size_t last,
                                  const char *title, const char *note, scene **out,
                                  pst_error *err)
 {
-    pst_status status =
-        scene_measured(p->schedule, p->pipeline, title, note, out, err);
+    pst_status status = scene_measured(p->schedule, p->pipeline, title, note, out, err);
     if (status != PST_OK)
         return status;
     uint64_t origin = first_start(p->history, first, (*out)->ranks);
@@ -79,10 +78,11 @@ static pst_status make_scenes(pictures *p, pst_error *err)
     char title[160], note[320];
     const char *name = pst_schedule_name(p->schedule);
     snprintf(title, sizeof title, "%s, predicted", name);
-    snprintf(note, sizeof note,
-             "Simulated with the median time of each stage's F and B, no latency; makespan "
-             "%.3f ms, bubble %.1f %%. F forward, B backward, with the microbatch.",
-             p->simulation->makespan, 100 * p->simulation->bubble.of_makespan);
+    snprintf(
+        note, sizeof note,
+        "Simulated with the median time of each stage's F and B, no latency; makespan "
+        "%.3f ms, bubble %.1f %%. F forward, B backward, with the microbatch.",
+        p->simulation->makespan, 100 * p->simulation->bubble.of_makespan);
     pst_status status = scene_from_simulation(p->schedule, p->simulation, title, note,
                                               &p->predicted_scene, err);
     if (status != PST_OK)
@@ -94,7 +94,8 @@ static pst_status make_scenes(pictures *p, pst_error *err)
     snprintf(note, sizeof note,
              "The step with the median makespan of the last %zu: %.3f ms on %d CPUs.",
              history_count(p->history), p->measured, pst_cpu_budget());
-    return measured_scene(p, typical, typical + 1, title, note, &p->measured_scene, err);
+    return measured_scene(p, typical, typical + 1, title, note, &p->measured_scene,
+                          err);
 }
 
 static pst_status print_scene(const scene *s, int color, pst_error *err)
@@ -143,17 +144,19 @@ static pst_status write_trace(const pictures *p, const char *path, pst_error *er
 static void print_makespans(const pictures *p)
 {
     double predicted = p->simulation->makespan;
-    printf("makespan %.3f ms measured, %.3f ms predicted from measured costs (%+.1f %%)\n",
-           p->measured, predicted, 100 * (p->measured / predicted - 1));
+    printf(
+        "makespan %.3f ms measured, %.3f ms predicted from measured costs (%+.1f %%)\n",
+        p->measured, predicted, 100 * (p->measured / predicted - 1));
     if (pst_schedule_ranks(p->schedule) > pst_cpu_budget())
-        printf("(%d ranks share %d CPU%s, so actions that overlap slow each other down)\n",
-               pst_schedule_ranks(p->schedule), pst_cpu_budget(),
-               pst_cpu_budget() == 1 ? "" : "s");
+        printf(
+            "(%d ranks share %d CPU%s, so actions that overlap slow each other down)\n",
+            pst_schedule_ranks(p->schedule), pst_cpu_budget(),
+            pst_cpu_budget() == 1 ? "" : "s");
 }
 
-pst_status train_picture(const pipetrain_settings *settings, const pst_schedule *schedule,
-                         const pst_history *history, const pst_pipeline *pipeline,
-                         pst_error *err)
+pst_status train_picture(const pipetrain_settings *settings,
+                         const pst_schedule *schedule, const pst_history *history,
+                         const pst_pipeline *pipeline, pst_error *err)
 {
     pictures p = {.schedule = schedule, .history = history, .pipeline = pipeline};
     int color = draw_text_in_color((draw_color)settings->color);

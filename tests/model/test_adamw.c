@@ -86,8 +86,8 @@ typedef struct element {
     double w, m, v;
 } element;
 
-static void due_step(element *e, double g, const pst_adamw *a, int64_t step, double clip,
-                     int decays)
+static void due_step(element *e, double g, const pst_adamw *a, int64_t step,
+                     double clip, int decays)
 {
     const double rate = pst__adamw_rate(a, step), t = (double)(step + 1);
     g *= clip;
@@ -102,7 +102,8 @@ enum { COUNT = 37 };
 
 START_TEST(steps_follow_the_formula)
 {
-    pst_adamw a = {.lr = 0.01, .min_lr = 0.001, .weight_decay = 0.1, .warmup = 3, .steps = 9};
+    pst_adamw a = {
+        .lr = 0.01, .min_lr = 0.001, .weight_decay = 0.1, .warmup = 3, .steps = 9};
     const int decays = _i;
     const pst_parameter p = {.tensor = {.count = COUNT, .dims = 1}, .decays = decays};
     float w[COUNT], g[COUNT], m[COUNT] = {0}, v[COUNT] = {0};
@@ -130,8 +131,9 @@ END_TEST
 START_TEST(a_copy_without_weights_is_passed_over)
 {
     const pst_adamw a = {.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .epsilon = 1e-8};
-    const pst_parameter p[2] = {{.tensor = {.count = 16}},
-                                {.tensor = {.count = 16}, .offset = 16, .tied_copy = 1}};
+    const pst_parameter p[2] = {
+        {.tensor = {.count = 16}},
+        {.tensor = {.count = 16}, .offset = 16, .tied_copy = 1}};
     float w[32] = {0}, g[32], m[16] = {0}, v[16] = {0};
     double squares[2] = {-1, -1};
     pst__adamw_numbers numbers;

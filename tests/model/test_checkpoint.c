@@ -162,10 +162,11 @@ START_TEST(damage_with_nothing_older_is_an_error_and_changes_nothing)
     write_file(in_folder(dir, name), data, bytes);
     free(data);
     ck_assert_int_eq(pst_trainer_resume(trainer, dir, &err), PST_EFORMAT);
-    snprintf(text, sizeof text,
-             "%s/%s: the checksum of tensor v.wte.weight is wrong; no checkpoint in %s is "
-             "complete",
-             dir, name, dir);
+    snprintf(
+        text, sizeof text,
+        "%s/%s: the checksum of tensor v.wte.weight is wrong; no checkpoint in %s is "
+        "complete",
+        dir, name, dir);
     ck_assert_str_eq(err.text, text);
     ck_assert_str_eq(pst_trainer_digest(trainer, after), before);
     ck_assert_int_eq(pst_trainer_steps(trainer), 2);
@@ -185,10 +186,11 @@ START_TEST(another_setting_is_named)
     how.model.heads = 4;
     trainer = small_trainer(&how);
     ck_assert_int_eq(pst_trainer_resume(trainer, dir, &err), PST_EINVAL);
-    snprintf(text, sizeof text,
-             "%s/step-00000001: the checkpoint has heads 2 and this run 4; a resumed run "
-             "must share it",
-             dir);
+    snprintf(
+        text, sizeof text,
+        "%s/step-00000001: the checkpoint has heads 2 and this run 4; a resumed run "
+        "must share it",
+        dir);
     ck_assert_str_eq(err.text, text);
     pst_trainer_destroy(trainer);
 }
@@ -236,7 +238,8 @@ START_TEST(a_folder_that_cannot_be_made_is_named)
     pst_error err = PST_ERROR_INIT;
     pst_trainer *trainer = small_trainer(&how);
     write_file(in_folder(folder, "file"), "x", 1);
-    ck_assert_int_eq(pst_trainer_save(trainer, in_folder(folder, "file/run"), &err), PST_EIO);
+    ck_assert_int_eq(pst_trainer_save(trainer, in_folder(folder, "file/run"), &err),
+                     PST_EIO);
     ck_assert_ptr_nonnull(strstr(err.text, "Not a directory"));
     pst_trainer_destroy(trainer);
 }
@@ -254,10 +257,10 @@ START_TEST(saved_weights_can_be_loaded_alone)
     pst_trainer_digest(trainer, saved);
     pst_trainer_destroy(trainer);
     trainer = small_trainer(&again);
-    ck_assert_msg(pst_trainer_load_weights(
-                      trainer, in_folder(dir, "step-00000001/model.safetensors"), &err) ==
-                      PST_OK,
-                  "%s", err.text);
+    ck_assert_msg(
+        pst_trainer_load_weights(
+            trainer, in_folder(dir, "step-00000001/model.safetensors"), &err) == PST_OK,
+        "%s", err.text);
     ck_assert_str_eq(pst_trainer_digest(trainer, loaded), saved);
     pst_trainer_destroy(trainer);
 }
@@ -275,11 +278,13 @@ START_TEST(weights_of_another_model_are_refused_by_name)
     how.model.vocabulary = 40;
     trainer = small_trainer(&how);
     pst_trainer_digest(trainer, before);
-    ck_assert_int_eq(pst_trainer_load_weights(
-                         trainer, in_folder(dir, "step-00000000/model.safetensors"), &err),
-                     PST_EINVAL);
+    ck_assert_int_eq(
+        pst_trainer_load_weights(
+            trainer, in_folder(dir, "step-00000000/model.safetensors"), &err),
+        PST_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.text, "does not fit the model (7 differences): "));
-    ck_assert_ptr_nonnull(strstr(err.text, "h.3.attn.c_attn.weight is not in the model"));
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "h.3.attn.c_attn.weight is not in the model"));
     ck_assert_ptr_nonnull(
         strstr(err.text, "wte.weight has shape (32, 16) and the model (40, 16)"));
     ck_assert_str_eq(pst_trainer_digest(trainer, after), before);

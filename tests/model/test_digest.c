@@ -8,10 +8,12 @@
 START_TEST(known_answers_come_out)
 {
     char text[PST_DIGEST_TEXT_SIZE];
-    ck_assert_str_eq(pst__digest_bytes("", 0, text),
-                     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    ck_assert_str_eq(pst__digest_bytes("abc", 3, text),
-                     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    ck_assert_str_eq(
+        pst__digest_bytes("", 0, text),
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    ck_assert_str_eq(
+        pst__digest_bytes("abc", 3, text),
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 END_TEST
 
@@ -23,7 +25,8 @@ START_TEST(parts_give_the_whole)
     pst__digest_add(&digest, "a", 1);
     pst__digest_add(&digest, "", 0);
     pst__digest_add(&digest, "bc", 2);
-    ck_assert_str_eq(pst__digest_end(&digest, parts), pst__digest_bytes("abc", 3, whole));
+    ck_assert_str_eq(pst__digest_end(&digest, parts),
+                     pst__digest_bytes("abc", 3, whole));
 }
 END_TEST
 

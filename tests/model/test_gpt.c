@@ -119,9 +119,9 @@ START_TEST(a_layout_points_where_the_list_does)
     ck_assert_int_eq(layout.first, 2);
     ck_assert_int_eq(layout.last, 4);
     for (size_t i = 0; i < 2 * PST_BLOCK_PARTS; i++)
-        ck_assert_uint_eq(list[i].offset, layout.blocks +
-                                              i / PST_BLOCK_PARTS * layout.block_stride +
-                                              layout.part[i % PST_BLOCK_PARTS]);
+        ck_assert_uint_eq(list[i].offset,
+                          layout.blocks + i / PST_BLOCK_PARTS * layout.block_stride +
+                              layout.part[i % PST_BLOCK_PARTS]);
     ck_assert_uint_eq(list[count - 1].offset, layout.head);
     ck_assert_uint_eq(list[count - 3].offset, layout.ln_f_weight);
 }

@@ -18,7 +18,9 @@ static const small cases[] = {
     {.stages = 3, .microbatches = 3, .batch = 5},
     {.stages = 2, .model = {.bias = 1}},
     {.stages = 1, .model = {.untied = 1, .gelu = PST_GELU_TANH}},
-    {.stages = 4, .microbatches = 1, .model = {.untied = 1, .bias = 1, .gelu = PST_GELU_TANH}},
+    {.stages = 4,
+     .microbatches = 1,
+     .model = {.untied = 1, .bias = 1, .gelu = PST_GELU_TANH}},
     {.stages = 2, .model = {.dropout = 0.3f, .bias = 1}},
     {.stages = 1, .model = {.dropout = 0.3f, .heads = 4, .layers = 1}},
     {.stages = 2, .model = {.layers = 3, .width = 24, .heads = 3, .context = 5}},
@@ -60,8 +62,8 @@ static double loss_of(pst_trainer *trainer, const small *how)
 }
 
 /* The change of the loss when weights move by +-move[]. */
-static double difference(pst_trainer *trainer, const small *how, const pst_tensor *tensor,
-                         const float *move)
+static double difference(pst_trainer *trainer, const small *how,
+                         const pst_tensor *tensor, const float *move)
 {
     float *before = malloc(tensor->count * sizeof *before);
     double loss[2];
@@ -93,15 +95,16 @@ static void check_direction(pst_trainer *trainer, const small *how,
     float *move = malloc(tensor->count * sizeof *move);
     for (size_t k = 0; k < tensor->count; k++)
         move[k] = (float)(size * gradient[k] / length);
-    const double found = difference(trainer, how, tensor, move), due = 2 * size * length;
+    const double found = difference(trainer, how, tensor, move),
+                 due = 2 * size * length;
     ck_assert_msg(fabs(found - due) <= 0.01 * due + 2e-6,
                   "%s: the loss changes by %g along the gradient, due %g", tensor->name,
                   found, due);
     free(move);
 }
 
-static void check_elements(pst_trainer *trainer, const small *how, const pst_tensor *tensor,
-                           const float *gradient)
+static void check_elements(pst_trainer *trainer, const small *how,
+                           const pst_tensor *tensor, const float *gradient)
 {
     const double size = 0.02;
     double largest = 0;

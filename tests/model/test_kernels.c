@@ -41,8 +41,8 @@ static float *numbers(size_t count, float size, uint64_t seed)
 
 static void close_to(double found, double due, double tolerance, const char *what)
 {
-    ck_assert_msg(fabs(found - due) <= tolerance * (fabs(due) + 1), "%s: %.9g, due %.9g",
-                  what, found, due);
+    ck_assert_msg(fabs(found - due) <= tolerance * (fabs(due) + 1),
+                  "%s: %.9g, due %.9g", what, found, due);
 }
 
 static double exact_gelu(double x)
@@ -52,7 +52,8 @@ static double exact_gelu(double x)
 
 static double tanh_gelu(double x)
 {
-    return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
+    return 0.5 * x *
+           (1 + tanh(sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
 }
 
 static void check_gelu(const pst_kernels *k, int tanh_form)
@@ -103,8 +104,8 @@ static void check_norm(const pst_kernels *k, size_t n, size_t c)
             squares += (x[row * c + i] - mu) * (x[row * c + i] - mu);
         const double r = 1 / sqrt(squares / (double)c + 1e-5);
         for (size_t i = 0; i < c; i++)
-            close_to(y[row * c + i], (x[row * c + i] - mu) * r * gain[i] + bias[i], 1e-5,
-                     "layer norm");
+            close_to(y[row * c + i], (x[row * c + i] - mu) * r * gain[i] + bias[i],
+                     1e-5, "layer norm");
     }
     free(x), free(gain), free(bias), free(y), free(mean), free(rstd);
 }
@@ -121,7 +122,8 @@ END_TEST
 static void check_cross_entropy(const pst_kernels *k, size_t v)
 {
     enum { ROWS = 3 };
-    float *logits = numbers(ROWS * v, 5, v), *gradient = malloc(ROWS * v * sizeof *gradient);
+    float *logits = numbers(ROWS * v, 5, v),
+          *gradient = malloc(ROWS * v * sizeof *gradient);
     const int32_t labels[ROWS] = {0, -100, (int32_t)v - 1};
     double loss = 1, same = 1, due = 1;
     memcpy(gradient, logits, ROWS * v * sizeof *gradient);
@@ -133,7 +135,8 @@ static void check_cross_entropy(const pst_kernels *k, size_t v)
         if (labels[row] >= 0)
             due += log(sum) - logits[row * v + (size_t)labels[row]];
         for (size_t i = 0; i < v; i++) {
-            double g = exp((double)logits[row * v + i]) / sum - ((int32_t)i == labels[row]);
+            double g =
+                exp((double)logits[row * v + i]) / sum - ((int32_t)i == labels[row]);
             close_to(gradient[row * v + i], labels[row] < 0 ? 0 : 0.5 * g, 1e-5,
                      "gradient of the loss");
         }
@@ -218,7 +221,8 @@ START_TEST(dropout_goes_by_place)
     if (k == NULL)
         return;
     float ones[ROW * ROWS], whole[ROW * ROWS], part[ROW * ROWS];
-    pst_dropout d = {.rate = 0.25f, .key = {3, 4}, .step = 5, .sequence = 7, .place = 9};
+    pst_dropout d = {
+        .rate = 0.25f, .key = {3, 4}, .step = 5, .sequence = 7, .place = 9};
     int dropped = 0;
     for (int i = 0; i < ROW * ROWS; i++)
         ones[i] = 1;

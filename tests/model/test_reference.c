@@ -98,7 +98,8 @@ static void check_reference(const char *schedule, int stages)
     must(pst_trainer_gradient(f.trainer, r->inputs, r->labels, &report, &err), &err);
     ck_assert_msg(fabs(report.loss - r->loss) <= 1e-4 * r->loss, "loss %g, expected %g",
                   report.loss, r->loss);
-    ck_assert_msg(fabs(report.gradient_norm - r->gradient_norm) <= 1e-4 * r->gradient_norm,
+    ck_assert_msg(fabs(report.gradient_norm - r->gradient_norm) <=
+                      1e-4 * r->gradient_norm,
                   "norm %g, expected %g", report.gradient_norm, r->gradient_norm);
     compare_gradients(&f);
     ck_assert_int_eq(r->steps, 10);
@@ -139,7 +140,8 @@ START_TEST(logits_agree)
     must(pst_safetensors_read(f.expected, (size_t)index, expected, &err), &err);
     must(pst_trainer_logits(f.trainer, r->sequences, r->inputs, logits, &err), &err);
     for (size_t row = 0; row < rows; row++)
-        compare("logits", logits + row * t * v, expected + row * length * v, length * v);
+        compare("logits", logits + row * t * v, expected + row * length * v,
+                length * v);
     free(expected);
     free(logits);
     close_fixture(&f);

@@ -31,7 +31,8 @@ static pst_safetensors *must_open(const char *name)
 {
     pst_error err = PST_ERROR_INIT;
     pst_safetensors *file = NULL;
-    ck_assert_msg(pst_safetensors_open(NULL, name, &file, &err) == PST_OK, "%s", err.text);
+    ck_assert_msg(pst_safetensors_open(NULL, name, &file, &err) == PST_OK, "%s",
+                  err.text);
     return file;
 }
 
@@ -45,7 +46,8 @@ START_TEST(what_is_written_is_read)
     };
     const pst_metadata metadata[] = {{"format", "pt"}, {"who \"quotes\"", "\xc3\xa4"}};
     pst_error err = PST_ERROR_INIT;
-    ck_assert_msg(pst_safetensors_write(NULL, path, tensors, 3, metadata, 2, &err) == PST_OK,
+    ck_assert_msg(pst_safetensors_write(NULL, path, tensors, 3, metadata, 2, &err) ==
+                      PST_OK,
                   "%s", err.text);
     pst_safetensors *file = must_open(path);
     ck_assert_uint_eq(pst_safetensors_count(file), 3);
@@ -108,9 +110,9 @@ START_TEST(other_number_types_are_converted)
 }
 END_TEST
 
-#define T(name, shape, begin, end)                                                      \
-    "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" begin ","   \
-    end "]}"
+#define T(name, shape, begin, end)                                                     \
+    "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" begin     \
+    "," end "]}"
 
 static const struct {
     const char *header;
@@ -130,10 +132,12 @@ static const struct {
      "tensor a has data of another size than its shape"},
     {"{" T("a", "[-1]", "0", "4") "}", 0, 4,
      "tensor a has a dimension that is not a number >= 0"},
-    {"{" T("a", "[1,1,1,1,1]", "0", "4") "}", 0, 4, "tensor a has more than 4 dimensions"},
+    {"{" T("a", "[1,1,1,1,1]", "0", "4") "}", 0, 4,
+     "tensor a has more than 4 dimensions"},
     {"{" T("a", "[4294967296,4294967296]", "0", "0") "}", 0, 0,
      "tensor a is larger than any memory"},
-    {"{" T("a", "[1]", "4", "0") "}", 0, 4, "tensor a has no data_offsets [begin, end]"},
+    {"{" T("a", "[1]", "4", "0") "}", 0, 4,
+     "tensor a has no data_offsets [begin, end]"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 0, 4,
      "tensor a has no data_offsets [begin, end]"},
     {"{\"a\":{\"dtype\":\"Q7\",\"shape\":[1],\"data_offsets\":[0,4]}}", 0, 4,
@@ -143,7 +147,8 @@ static const struct {
     {"{" T("a", "[1]", "0", "4") "," T("a", "[1]", "4", "8") "}", 0, 8,
      "the header is not JSON: duplicate object key near '\"a\"'"},
     {"{]", 0, 0, "the header is not JSON: string or '}' expected near ']'"},
-    {"{}", 1000, 0, "this is not a safetensors file, or it is cut off: it has 10 bytes"},
+    {"{}", 1000, 0,
+     "this is not a safetensors file, or it is cut off: it has 10 bytes"},
     {"{}", UINT64_MAX, 0,
      "this is not a safetensors file, or it is cut off: it has 10 bytes"},
     {"[]", 0, 0, "this is not a safetensors file, or it is cut off: it has 10 bytes"},
@@ -164,7 +169,8 @@ END_TEST
 
 START_TEST(git_lfs_pointers_are_named)
 {
-    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
     pst_error err = PST_ERROR_INIT;
     pst_safetensors *file = NULL;
     write_file(path, pointer, sizeof pointer - 1);
@@ -183,7 +189,8 @@ START_TEST(every_truncation_is_seen)
     const pst_tensor tensor = {
         .name = "a", .dims = 1, .shape = {3}, .count = 3, .data = a};
     char whole[512];
-    ck_assert_int_eq(pst_safetensors_write(NULL, path, &tensor, 1, NULL, 0, NULL), PST_OK);
+    ck_assert_int_eq(pst_safetensors_write(NULL, path, &tensor, 1, NULL, 0, NULL),
+                     PST_OK);
     FILE *from = fopen(path, "rb");
     const size_t bytes = fread(whole, 1, sizeof whole, from);
     fclose(from);
@@ -202,8 +209,8 @@ START_TEST(a_full_disk_leaves_the_old_file)
     const pst_tensor tensor = {
         .name = "a", .dims = 1, .shape = {3}, .count = 3, .data = a};
     pst_error err = PST_ERROR_INIT;
-    ck_assert_int_eq(pst_safetensors_write(NULL, "/dev/full", &tensor, 1, NULL, 0, &err),
-                     PST_EIO);
+    ck_assert_int_eq(
+        pst_safetensors_write(NULL, "/dev/full", &tensor, 1, NULL, 0, &err), PST_EIO);
     ck_assert_ptr_nonnull(strstr(err.text, "No space left on device"));
 }
 END_TEST

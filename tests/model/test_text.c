@@ -55,7 +55,8 @@ START_TEST(held_out_windows_cover_each_label_once)
     for (size_t val = 9; val < 40; val++) {
         const size_t bytes = 100;
         pst_text *text = open_counting(bytes, (double)val / (double)bytes, 8);
-        const size_t train = pst_text_train_bytes(text), held = pst_text_val_bytes(text);
+        const size_t train = pst_text_train_bytes(text),
+                     held = pst_text_val_bytes(text);
         int32_t inputs[8], labels[8];
         size_t seen = 0;
         for (size_t window = 0;; window++) {
@@ -94,7 +95,8 @@ START_TEST(samples_depend_on_seed_step_and_place_alone)
 }
 END_TEST
 
-/* All windows come up, the first and the last too, and none reaches the held-out part. */
+/* All windows come up, the first and the last too, and none reaches the held-out part.
+ */
 START_TEST(samples_come_from_the_whole_training_part)
 {
     pst_text *text = open_counting(40, 0.25, 4);
@@ -123,8 +125,8 @@ START_TEST(a_text_that_just_fits_has_one_window)
 }
 END_TEST
 
-static void check_refused(const void *data, size_t bytes, double fraction, int vocabulary,
-                          const char *text)
+static void check_refused(const void *data, size_t bytes, double fraction,
+                          int vocabulary, const char *text)
 {
     char whole[512];
     pst_error err = PST_ERROR_INIT;
@@ -141,20 +143,23 @@ START_TEST(short_texts_are_refused)
 {
     check_refused("", 0, 0.1, 256,
                   "the file is empty; a text of more than 8 bytes would work");
-    check_refused("12345678", 8, 0, 256,
-                  "the training part has 8 bytes; a context of 8 needs 9. A longer text or "
-                  "a smaller context would work");
-    check_refused("123456789012345678901234567890", 30, 0.1, 256,
-                  "the held-out part has 3 bytes; a context of 8 needs 9. A longer text or "
-                  "a smaller context would work");
+    check_refused(
+        "12345678", 8, 0, 256,
+        "the training part has 8 bytes; a context of 8 needs 9. A longer text or "
+        "a smaller context would work");
+    check_refused(
+        "123456789012345678901234567890", 30, 0.1, 256,
+        "the held-out part has 3 bytes; a context of 8 needs 9. A longer text or "
+        "a smaller context would work");
 }
 END_TEST
 
 START_TEST(bytes_beyond_the_vocabulary_are_named)
 {
-    check_refused("aaaaaaaaaa\nbbb\xc3\xa4zzzzzzzzzzzz", 28, 0, 128,
-                  "byte 14, in line 2, is 195; a vocabulary of 128 has tokens 0 to 127, and "
-                  "one of 256 takes every byte");
+    check_refused(
+        "aaaaaaaaaa\nbbb\xc3\xa4zzzzzzzzzzzz", 28, 0, 128,
+        "byte 14, in line 2, is 195; a vocabulary of 128 has tokens 0 to 127, and "
+        "one of 256 takes every byte");
 }
 END_TEST
 
@@ -162,8 +167,9 @@ START_TEST(files_that_cannot_be_read_are_named)
 {
     pst_error err = PST_ERROR_INIT;
     pst_text *out = NULL;
-    ck_assert_int_eq(pst_text_open(NULL, in_folder(folder, "none"), 0.1, 8, 256, &out, &err),
-                     PST_EIO);
+    ck_assert_int_eq(
+        pst_text_open(NULL, in_folder(folder, "none"), 0.1, 8, 256, &out, &err),
+        PST_EIO);
     ck_assert_ptr_nonnull(strstr(err.text, "No such file"));
     err = (pst_error)PST_ERROR_INIT;
     ck_assert_int_eq(pst_text_open(NULL, folder, 0.1, 8, 256, &out, &err), PST_EIO);

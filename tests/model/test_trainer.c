@@ -133,10 +133,11 @@ END_TEST
 
 START_TEST(a_report_says_what_a_step_did)
 {
-    const small how = {.stages = 2,
-                       .batch = 4,
-                       .model = {.context = 8, .vocabulary = 32},
-                       .optimizer = {.lr = 1e-2, .min_lr = -1, .warmup = 4, .steps = 10}};
+    const small how = {
+        .stages = 2,
+        .batch = 4,
+        .model = {.context = 8, .vocabulary = 32},
+        .optimizer = {.lr = 1e-2, .min_lr = -1, .warmup = 4, .steps = 10}};
     pst_trainer *trainer = small_trainer(&how);
     pst_error err = PST_ERROR_INIT;
     pst_step_report report;
@@ -183,15 +184,15 @@ START_TEST(evaluation_sums_over_all_windows)
     random_ids(ids[0], WINDOWS * 8, 32, 1);
     random_ids(ids[1], WINDOWS * 8, 32, 2);
     ids[1][17] = -100;
-    ck_assert_int_eq(pst_trainer_evaluate(trainer, WINDOWS, ids[0], ids[1], &whole, &tokens,
-                                          &err),
-                     PST_OK);
+    ck_assert_int_eq(
+        pst_trainer_evaluate(trainer, WINDOWS, ids[0], ids[1], &whole, &tokens, &err),
+        PST_OK);
     ck_assert_int_eq(tokens, WINDOWS * 8 - 1);
     for (int i = 0; i < WINDOWS; i++) {
         double part;
         int64_t some;
-        ck_assert_int_eq(pst_trainer_evaluate(trainer, 1, ids[0] + 8 * i, ids[1] + 8 * i,
-                                              &part, &some, &err),
+        ck_assert_int_eq(pst_trainer_evaluate(trainer, 1, ids[0] + 8 * i,
+                                              ids[1] + 8 * i, &part, &some, &err),
                          PST_OK);
         sum += part;
         counted += some;
@@ -226,8 +227,9 @@ END_TEST
 
 START_TEST(a_step_that_is_not_finite_changes_nothing)
 {
-    const small how = {
-        .stages = 2, .model = {.context = 8, .vocabulary = 32}, .optimizer = {.lr = 1e-2}};
+    const small how = {.stages = 2,
+                       .model = {.context = 8, .vocabulary = 32},
+                       .optimizer = {.lr = 1e-2}};
     pst_trainer *trainer = small_trainer(&how);
     pst_error err = PST_ERROR_INIT;
     pst_step_report report;
@@ -241,8 +243,9 @@ START_TEST(a_step_that_is_not_finite_changes_nothing)
     pst_trainer_digest(trainer, before);
     random_ids(ids, 32, 32, 1);
     ck_assert_int_eq(pst_trainer_step(trainer, ids, ids, &report, &err), PST_ENUMERIC);
-    ck_assert_str_eq(err.text, "step 2: the gradient of wte.weight is not finite; no weight "
-                               "was changed. A lower rate, or clipping, would work");
+    ck_assert_str_eq(err.text,
+                     "step 2: the gradient of wte.weight is not finite; no weight "
+                     "was changed. A lower rate, or clipping, would work");
     ck_assert_str_eq(before, pst_trainer_digest(trainer, after));
     ck_assert_int_eq(pst_trainer_steps(trainer), 1);
     weights[4].data[0] = good;
@@ -259,19 +262,24 @@ START_TEST(ids_outside_the_vocabulary_are_refused)
     int32_t inputs[32] = {0}, labels[32] = {0};
     pst_error err = PST_ERROR_INIT;
     inputs[17] = 32;
-    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err),
+                     PST_EINVAL);
     ck_assert_str_eq(err.text, "sequence 2, token 1 is id 32; ids go from 0 to 31");
     inputs[17] = 0;
     labels[8] = 99;
     err = (pst_error)PST_ERROR_INIT;
-    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
-    ck_assert_str_eq(err.text, "sequence 1, label 0 is id 99; ids go to 31, and negative "
-                               "ones are ignored");
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err),
+                     PST_EINVAL);
+    ck_assert_str_eq(err.text,
+                     "sequence 1, label 0 is id 99; ids go to 31, and negative "
+                     "ones are ignored");
     for (int i = 0; i < 32; i++)
         labels[i] = -1;
     err = (pst_error)PST_ERROR_INIT;
-    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err), PST_EINVAL);
-    ck_assert_str_eq(err.text, "the batch has no label to learn from; all are negative");
+    ck_assert_int_eq(pst_trainer_step(trainer, inputs, labels, &report, &err),
+                     PST_EINVAL);
+    ck_assert_str_eq(err.text,
+                     "the batch has no label to learn from; all are negative");
     pst_trainer_destroy(trainer);
 }
 END_TEST

@@ -27,7 +27,7 @@ void pst__embedding_backward_weight(float *dwte, float *dwpe, const float *dy,
 {
     const pst_kernels *kernels = pst__kernels();
     float *sum = scratch;
-    int32_t *next = (int32_t *)(scratch + c), *first = next + b * t;
+    int32_t *next = (int32_t *)(void *)(scratch + c), *first = next + b * t;
     const int32_t none = -1;
     for (size_t id = 0; id < v; id++)
         first[id] = none;

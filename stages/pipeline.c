@@ -133,7 +133,7 @@ static bool place_stage(pst_placed_stage *placed, char *base, size_t *total)
     if (!base)
         return true;
     placed->weights = s->weight_bytes ? base + weights : NULL;
-    placed->gradients = s->gradient_count ? (float *)(base + gradients) : NULL;
+    placed->gradients = s->gradient_count ? (float *)(void *)(base + gradients) : NULL;
     placed->optimizer = s->optimizer_bytes ? base + optimizer : NULL;
     return true;
 }

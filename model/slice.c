@@ -17,6 +17,8 @@ enum { LOGITS_AT_ONCE = 1 << 20 };
 /* One microbatch on one slice. */
 typedef struct part {
     const pst__slice *slice;
+    size_t microbatch; /* counted over all replicas                       */
+    size_t first;      /* its first sequence in the batch                 */
     pst__block_shape shape;
     size_t n;              /* tokens                                          */
     const int32_t *inputs; /* (b, t)                                          */
@@ -66,9 +68,13 @@ static size_t block_count(const pst__slice *slice)
 static part part_of(const pst__slice *slice, const pst_work *work)
 {
     const pst__batch *batch = slice->batch;
-    const size_t first = batch->first[work->microbatch];
-    const size_t b = batch->first[work->microbatch + 1] - first;
+    const size_t microbatch =
+        (size_t)(slice->replica * batch->per_replica + work->microbatch);
+    const size_t first = batch->first[microbatch];
+    const size_t b = batch->first[microbatch + 1] - first;
     part p = {.slice = slice,
+              .microbatch = microbatch,
+              .first = first,
               .shape = shape_of(slice->config, b, batch->length),
               .n = b * batch->length,
               .inputs = batch->inputs + first * batch->length,
@@ -235,7 +241,7 @@ static void head(const part *p, const pst_work *work, float *logits,
 static void training_head(const part *p, const pst_work *work, const saved *s)
 {
     const pst__batch *batch = p->slice->batch;
-    double *loss = &batch->loss[work->microbatch];
+    double *loss = &batch->loss[p->microbatch];
     final_norm(p, work, s->normed, s->mean, s->rstd,
                stream_of(p, s, block_count(p->slice)));
     head(p, work, s->dlogits, s->normed, p->n);
@@ -265,18 +271,18 @@ static void forward_only_head(const part *p, const pst_work *work, const float *
 {
     const pst__batch *batch = p->slice->batch;
     const size_t v = (size_t)p->slice->config->vocabulary, c = p->shape.c;
-    size_t n = p->n, first = batch->first[work->microbatch] * p->shape.t;
+    size_t n = p->n, first = p->first * p->shape.t;
     final_norm(p, work, normed, mean, rstd, x);
     if (batch->last_position_only) {
         gather_last(p, normed);
         n = p->shape.b;
-        first = batch->first[work->microbatch];
+        first = p->first;
     }
     if (batch->logits)
         head(p, work, batch->logits + first * v, normed, n);
     if (!p->labels)
         return;
-    double *loss = &batch->loss[work->microbatch];
+    double *loss = &batch->loss[p->microbatch];
     *loss = 0;
     const size_t step = rows_at_once(p->slice->config);
     for (size_t row = 0; row < n; row += step) {

@@ -27,6 +27,7 @@
 typedef struct pst__batch {
     size_t length;          /* tokens of a sequence, 1 .. T                    */
     const size_t *first;    /* [microbatches + 1] where each one's sequences begin */
+    int per_replica;        /* microbatches of each replica, one after the other */
     const int32_t *inputs;  /* (sequences, length)                             */
     const int32_t *labels;  /* as inputs, or NULL: no loss                     */
     float loss_scale;       /* of the gradient: 1 / valid labels of the batch  */
@@ -44,6 +45,7 @@ typedef struct pst__slice {
     size_t parameter_count;
     const pst__adamw_numbers *adamw;
     double *squares; /* of this stage's tensors, in the norm's canonical array */
+    int replica;     /* of the model, from 0                                   */
     pst__gpt_layout layout;
 } pst__slice;
 

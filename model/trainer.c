@@ -93,6 +93,7 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
     t->batch =
         (pst__batch){.length = length,
                      .first = t->train_first,
+                     .per_replica = t->microbatches / t->replicas,
                      .inputs = inputs,
                      .labels = labels,
                      .loss_scale = (float)(1.0 / (double)tokens),
@@ -134,15 +135,18 @@ pst_status pst_trainer_gradient(pst_trainer *trainer, const int32_t *inputs,
 pst_status pst__trainer_forward(pst_trainer *trainer, size_t sequences, pst_error *err)
 {
     const size_t each = (size_t)trainer->eval_microbatch;
-    const int microbatches = (int)((sequences + each - 1) / each);
-    for (int i = 0; i <= microbatches; i++) {
+    const int per_replica = trainer->eval_microbatches / trainer->replicas;
+    const int needed = (int)((sequences + each - 1) / each);
+    for (int i = 0; i <= trainer->eval_microbatches; i++) {
         const size_t first = (size_t)i * each;
         trainer->eval_first[i] = first < sequences ? first : sequences;
     }
     trainer->batch.first = trainer->eval_first;
+    trainer->batch.per_replica = per_replica;
     trainer->batch.loss = trainer->loss;
-    return pst_pipeline_run(trainer->pipeline, trainer->eval_program, microbatches,
-                            trainer->steps, err);
+    return pst_pipeline_run(trainer->pipeline, trainer->eval_program,
+                            needed < per_replica ? needed : per_replica, trainer->steps,
+                            err);
 }
 
 pst_status pst_trainer_evaluate(pst_trainer *trainer, size_t sequences,
@@ -214,12 +218,17 @@ const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer, size_t *coun
 void pst_trainer_refresh(pst_trainer *trainer)
 {
     const pst__gpt_layout *last = &trainer->slices[trainer->stages - 1].layout;
-    if (trainer->model.untied || trainer->stages == 1)
-        return;
-    float *copy =
-        (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
-        last->head;
-    memcpy(copy, trainer->weights[0].data, trainer->weights[0].count * sizeof *copy);
+    if (!trainer->model.untied && trainer->stages > 1) {
+        float *copy =
+            (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
+            last->head;
+        memcpy(copy, trainer->weights[0].data,
+               trainer->weights[0].count * sizeof *copy);
+    }
+    for (int i = trainer->stages; i < trainer->stages * trainer->replicas; i++)
+        memcpy(pst_pipeline_weights(trainer->pipeline, i),
+               pst_pipeline_weights(trainer->pipeline, i % trainer->stages),
+               trainer->slices[i].layout.weight_floats * sizeof(float));
 }
 
 int64_t pst_trainer_steps(const pst_trainer *trainer)

@@ -16,6 +16,12 @@ static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule
                               pst_error *err)
 {
     const char *name = pst_schedule_name(schedule);
+    if (pst_schedule_slices(schedule) > 1)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "schedule %s cuts sequences into %d slices; this trainer runs "
+            "whole sequences",
+            name, pst_schedule_slices(schedule));
     if (t->stages > t->model.layers)
         return pst_error_set(
             err, PST_EINVAL,
@@ -58,12 +64,14 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
     const size_t parameters = count_parameters(t);
     const int most =
         t->microbatches > t->eval_microbatches ? t->microbatches : t->eval_microbatches;
-    t->slices = pst_allocate_array(env, (size_t)t->stages, sizeof *t->slices);
+    t->slices =
+        pst_allocate_array(env, (size_t)(t->stages * t->replicas), sizeof *t->slices);
     t->parameters = pst_allocate_array(env, parameters, sizeof *t->parameters);
     t->weights = pst_allocate_array(env, parameters, sizeof *t->weights);
     t->gradients = pst_allocate_array(env, parameters, sizeof *t->gradients);
     t->moments = pst_allocate_array(env, 2 * parameters, sizeof *t->moments);
-    t->squares = pst_allocate_array(env, parameters, sizeof *t->squares);
+    t->squares =
+        pst_allocate_array(env, parameters * (size_t)t->replicas, sizeof *t->squares);
     t->train_first =
         pst_allocate_array(env, (size_t)t->microbatches + 1, sizeof *t->train_first);
     t->eval_first = pst_allocate_array(env, (size_t)t->eval_microbatches + 1,
@@ -82,6 +90,20 @@ static void cut_batch(pst_trainer *t)
     const size_t larger = (size_t)(t->batch_size % t->microbatches);
     for (size_t i = 0; i < (size_t)t->microbatches; i++)
         t->train_first[i + 1] = t->train_first[i] + each + (i < larger ? 1 : 0);
+}
+
+/* The further replicas are as the first, with numbers of their own for the
+ * norm. */
+static void copy_model(pst_trainer *t, pst_stage *stages)
+{
+    for (int i = t->stages; i < t->stages * t->replicas; i++) {
+        pst__slice *slice = &t->slices[i];
+        *slice = t->slices[i % t->stages];
+        slice->replica = i / t->stages;
+        slice->squares += (size_t)slice->replica * t->tensor_count;
+        stages[i] = stages[i % t->stages];
+        stages[i].self = slice;
+    }
 }
 
 /* Fill slices and the pipeline's table of stages. */
@@ -109,6 +131,7 @@ static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
         if (status != PST_OK)
             return status;
     }
+    copy_model(t, stages);
     return PST_OK;
 }
 
@@ -145,27 +168,32 @@ static pst_status combine(void *user, int64_t iteration, int *step, pst_error *e
     return PST_OK;
 }
 
-/* Every stage's forwards of all microbatches, one stage of a rank after the other. */
+/* Every stage's forwards of all microbatches, one stage of a rank after the
+ * other; the replicas side by side. */
 static pst_status forward_list(pst_trainer *t, const pst_schedule *schedule,
                                pst_schedule **out, pst_error *err)
 {
     pst_schedule_builder *builder;
-    pst_status status = pst_schedule_builder_create(
-        &t->env, t->ranks, t->stages, t->eval_microbatches, &builder, err);
+    const int stages = pst_schedule_stages(schedule);
+    const int per_replica = t->eval_microbatches / t->replicas;
+    pst_status status = pst_schedule_builder_create(&t->env, t->ranks, stages,
+                                                    per_replica, &builder, err);
     if (status != PST_OK)
         return status;
-    for (int stage = 0; stage < t->stages; stage++)
-        for (int i = 0; i < t->eval_microbatches; i++) {
+    status = pst_schedule_builder_set_replicas(builder, t->replicas, err);
+    for (int i = 0; i < t->stages * per_replica; i++)
+        for (int replica = 0; replica < t->replicas && status == PST_OK; replica++) {
+            const int stage = replica * t->stages + i / per_replica;
             const pst_action action = {.op = PST_OP_FORWARD,
                                        .stage = (uint16_t)stage,
-                                       .microbatch = (uint32_t)i};
+                                       .microbatch = (uint32_t)(i % per_replica)};
             status = pst_schedule_builder_append(
                 builder, pst_schedule_rank_of(schedule, stage), action, err);
-            if (status != PST_OK) {
-                pst_schedule_builder_destroy(builder);
-                return status;
-            }
         }
+    if (status != PST_OK) {
+        pst_schedule_builder_destroy(builder);
+        return status;
+    }
     return pst_schedule_builder_finish(builder, "forward only", NULL, out, err);
 }
 
@@ -231,42 +259,61 @@ void pst__trainer_initialize(pst_trainer *trainer)
     pst_trainer_refresh(trainer);
 }
 
-static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
-                                const pst_stage *stages, pst_error *err)
+/* A tied head in each replica, then all gradients of a stage over the replicas.
+ */
+static int list_ties(const pst_trainer *t, const pst_stage *stages, pst_tie *ties)
 {
-    int *rank_of_stage =
-        pst_allocate_array(&t->env, (size_t)t->stages, sizeof *rank_of_stage);
-    if (!rank_of_stage)
-        return pst_error_no_memory(err, "a trainer", 0);
-    for (int stage = 0; stage < t->stages; stage++)
+    int count = 0;
+    for (int replica = 0; replica < t->replicas && !t->model.untied; replica++) {
+        ties[count] =
+            (pst_tie){.first_stage = replica * t->stages,
+                      .first_offset = t->slices[0].layout.wte,
+                      .second_stage = replica * t->stages + t->stages - 1,
+                      .second_offset = t->slices[t->stages - 1].layout.head_gradient,
+                      .count = (size_t)t->model.vocabulary * (size_t)t->model.width};
+        count++;
+    }
+    for (int i = t->stages; i < t->replicas * t->stages; i++) {
+        ties[count] = (pst_tie){.first_stage = i % t->stages,
+                                .second_stage = i,
+                                .count = stages[i].gradient_count};
+        count++;
+    }
+    return count;
+}
+
+static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
+                                const pst_stage *stages, pst_tie *ties,
+                                int *rank_of_stage, pst_error *err)
+{
+    const int all = t->stages * t->replicas;
+    for (int stage = 0; stage < all; stage++)
         rank_of_stage[stage] = pst_schedule_rank_of(options->schedule, stage);
-    const pst__gpt_layout *first = &t->slices[0].layout;
-    const pst__gpt_layout *last = &t->slices[t->stages - 1].layout;
-    const pst_tie tie = {.first_stage = 0,
-                         .first_offset = first->wte,
-                         .second_stage = t->stages - 1,
-                         .second_offset = last->head_gradient,
-                         .count = (size_t)t->model.vocabulary * (size_t)t->model.width};
     pst_pipeline_options own = options->pipeline;
-    own.ties = &tie;
-    own.tie_count = !t->model.untied;
+    own.ties = ties;
+    own.tie_count = list_ties(t, stages, ties);
     own.combine = combine;
     own.combine_user = t;
-    const pst_status status = pst_pipeline_create(
-        &t->env, stages, t->stages, rank_of_stage, t->ranks, &own, &t->pipeline, err);
-    pst_release(&t->env, rank_of_stage);
-    return status;
+    own.replicas = t->replicas;
+    return pst_pipeline_create(&t->env, stages, all, rank_of_stage, t->ranks, &own,
+                               &t->pipeline, err);
 }
 
 static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *options,
                                  pst_error *err)
 {
-    pst_stage *stages = pst_allocate_array(&t->env, (size_t)t->stages, sizeof *stages);
-    if (!stages)
-        return pst_error_no_memory(err, "a trainer", 0);
-    pst_status status = cut_model(t, stages, err);
+    const size_t all = (size_t)(t->stages * t->replicas);
+    pst_stage *stages = pst_allocate_array(&t->env, all, sizeof *stages);
+    pst_tie *ties =
+        pst_allocate_array(&t->env, all + (size_t)t->replicas, sizeof *ties);
+    int *rank_of_stage = pst_allocate_array(&t->env, all, sizeof *rank_of_stage);
+    pst_status status = stages && ties && rank_of_stage
+                            ? cut_model(t, stages, err)
+                            : pst_error_no_memory(err, "a trainer", 0);
     if (status == PST_OK)
-        status = make_pipeline(t, options, stages, err);
+        status = make_pipeline(t, options, stages, ties, rank_of_stage, err);
+    pst_release(&t->env, rank_of_stage);
+    pst_release(&t->env, ties);
     pst_release(&t->env, stages);
     return status;
 }
@@ -308,9 +355,10 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->seed = options->seed;
     t->batch_size = options->batch;
     t->eval_microbatch = options->eval_microbatch;
-    t->stages = pst_schedule_stages(options->schedule);
+    t->replicas = pst_schedule_replicas(options->schedule);
+    t->stages = pst_schedule_stages(options->schedule) / t->replicas;
     t->ranks = pst_schedule_ranks(options->schedule);
-    t->microbatches = pst_schedule_microbatches(options->schedule);
+    t->microbatches = pst_schedule_microbatches(options->schedule) * t->replicas;
     const pst_status status = build(t, options, err);
     if (status == PST_OK)
         *out = t;

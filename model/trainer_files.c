@@ -75,17 +75,21 @@ static pst_checkpoint state_of(const pst_trainer *t, settings *s)
                             .setting_count = s->count};
 }
 
-/* A tied copy's moments are those of wte, since their gradients are. */
+/* Copies' moments are those of what they copy, since their gradients are. */
 static void refresh_moments(pst_trainer *t)
 {
-    if (t->model.untied || t->stages == 1)
-        return;
     const pst__gpt_layout *layout = &t->slices[t->stages - 1].layout;
-    float *m = pst_pipeline_optimizer(t->pipeline, t->stages - 1);
-    float *v = m + layout->weight_floats;
-    const size_t bytes = t->moments[0].count * sizeof(float);
-    memcpy(m + layout->head, t->moments[0].data, bytes);
-    memcpy(v + layout->head, t->moments[1].data, bytes);
+    if (!t->model.untied && t->stages > 1) {
+        float *m = pst_pipeline_optimizer(t->pipeline, t->stages - 1);
+        float *v = m + layout->weight_floats;
+        const size_t bytes = t->moments[0].count * sizeof(float);
+        memcpy(m + layout->head, t->moments[0].data, bytes);
+        memcpy(v + layout->head, t->moments[1].data, bytes);
+    }
+    for (int i = t->stages; i < t->stages * t->replicas; i++)
+        memcpy(pst_pipeline_optimizer(t->pipeline, i),
+               pst_pipeline_optimizer(t->pipeline, i % t->stages),
+               2 * t->slices[i].layout.weight_floats * sizeof(float));
 }
 
 pst_status pst_trainer_save(pst_trainer *trainer, const char *dir, pst_error *err)

@@ -14,7 +14,8 @@ struct pst_trainer {
     pst_adamw optimizer;
     uint64_t seed;
     int batch_size;
-    int stages;
+    int replicas; /* of the model                                    */
+    int stages;   /* of one replica                                  */
     int ranks;
     int microbatches;
     int eval_microbatch; /* sequences in a microbatch of the forward-only list */
@@ -23,13 +24,13 @@ struct pst_trainer {
     int blas;          /* what pst_blas_release() wants back, + 1; 0: none */
     int only_gradient; /* the present run makes no step                   */
 
-    pst__slice *slices;        /* [stages]                                        */
+    pst__slice *slices;        /* [replicas][stages]                              */
     pst_parameter *parameters; /* of all stages, one after the other           */
     size_t tensor_count;       /* without the head's copy of a tied wte           */
     pst_tensor *weights;       /* [tensor_count] canonical order                  */
     pst_tensor *gradients;
     pst_tensor *moments; /* [2 tensor_count] m.NAME and v.NAME in turn      */
-    double *squares;     /* [tensor_count]                                  */
+    double *squares;     /* [replicas][tensor_count]; the first's count     */
 
     pst__batch batch;    /* what the slices work on at present              */
     size_t *train_first; /* [microbatches + 1]                              */

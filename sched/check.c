@@ -143,7 +143,8 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
             c->has_messages = 1;
             int forward = row[i].op == PST_OP_SEND_FORWARD ||
                           row[i].op == PST_OP_RECEIVE_BACKWARD;
-            if (forward ? row[i].stage + 1 == c->stages : row[i].stage == 0)
+            if ((forward ? pst_schedule_next_stage(c->schedule, row[i].stage)
+                         : pst_schedule_previous_stage(c->schedule, row[i].stage)) < 0)
                 return fault(c, rank, i, err, "there is no stage on the other side");
             if (pst_schedule_rank_of(c->schedule, row[i].stage) != rank)
                 return fault(c, rank, i, err, "stage %d is on rank %d", row[i].stage,
@@ -211,13 +212,13 @@ static pst_status check_message(const checking *c, int maker, size_t i, int user
 
 static pst_status check_messages(const checking *c, pst_error *err)
 {
-    for (int stage = 0; stage + 1 < c->stages; stage++) {
-        for (size_t i = 0; i < c->microbatches; i++) {
-            pst_status status =
-                check_message(c, stage, i, stage + 1, PST_OP_SEND_FORWARD,
-                              PST_OP_RECEIVE_FORWARD, err);
+    for (int stage = 0; stage < c->stages; stage++) {
+        const int next = pst_schedule_next_stage(c->schedule, stage);
+        for (size_t i = 0; next >= 0 && i < c->microbatches; i++) {
+            pst_status status = check_message(c, stage, i, next, PST_OP_SEND_FORWARD,
+                                              PST_OP_RECEIVE_FORWARD, err);
             if (status == PST_OK && c->has_backward)
-                status = check_message(c, stage + 1, i, stage, PST_OP_SEND_BACKWARD,
+                status = check_message(c, next, i, stage, PST_OP_SEND_BACKWARD,
                                        PST_OP_RECEIVE_BACKWARD, err);
             if (status != PST_OK)
                 return status;

@@ -86,21 +86,23 @@ static const wait no_wait = {0, -1, {0, 0, 0, 0}};
 /* What a computing action lacks. */
 static wait missing_input(const walk *w, pst_action a)
 {
-    int stage = a.stage;
-    uint32_t i = a.microbatch;
+    const int stage = a.stage;
+    const int previous = pst_schedule_previous_stage(w->schedule, stage);
+    const int next = pst_schedule_next_stage(w->schedule, stage);
+    const uint32_t i = a.microbatch;
     if (a.op == PST_OP_FORWARD)
-        return stage == 0 || is_done(w, stage - 1, i, MADE_FORWARD)
+        return previous < 0 || is_done(w, previous, i, MADE_FORWARD)
                    ? no_wait
-                   : wait_for(w, stage - 1, PST_OP_FORWARD, i);
+                   : wait_for(w, previous, PST_OP_FORWARD, i);
     if (a.op == PST_OP_BACKWARD_WEIGHT)
         return is_done(w, stage, i, MADE_BACKWARD)
                    ? no_wait
                    : wait_for(w, stage, PST_OP_BACKWARD_INPUT, i);
     if (!is_done(w, stage, i, MADE_FORWARD))
         return wait_for(w, stage, PST_OP_FORWARD, i);
-    if (stage + 1 == w->stages || is_done(w, stage + 1, i, MADE_BACKWARD))
+    if (next < 0 || is_done(w, next, i, MADE_BACKWARD))
         return no_wait;
-    return wait_for(w, stage + 1, PST_OP_BACKWARD, i);
+    return wait_for(w, next, PST_OP_BACKWARD, i);
 }
 
 /* The other half of a message. */

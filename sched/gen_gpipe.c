@@ -19,29 +19,23 @@
 static const char *const aliases[] = {"fill-drain", "f-then-b", "afab", "ScheduleGPipe",
                                       NULL};
 
-static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
-                       pst_error *err)
+static void fill(pst_row *row, const pst_shape *shape)
 {
-    int m = shape->microbatches;
-    pst_status status = PST_OK;
-    for (int r = 0; r < shape->ranks; r++) {
-        for (int i = 0; i < m && status == PST_OK; i++)
-            status = pst__append(builder, r, PST_OP_FORWARD, r, i, err);
-        for (int i = 0; i < m && status == PST_OK; i++) {
-            int k = shape->backward_order == PST_ORDER_DESCENDING ? m - 1 - i : i;
-            status = pst__append(builder, r, PST_OP_BACKWARD, r, k, err);
-        }
-    }
-    return status;
+    const int r = row->rank, m = shape->microbatches;
+    const int descending = shape->backward_order == PST_ORDER_DESCENDING;
+    for (int i = 0; i < m; i++)
+        pst__row_add(row, PST_OP_FORWARD, r, i);
+    for (int i = 0; i < m; i++)
+        pst__row_add(row, PST_OP_BACKWARD, r, descending ? m - 1 - i : i);
 }
 
-static int closed_form(const pst_shape *shape, double forward, double backward,
-                       double latency, pst_closed_form *out)
+static int closed_form(const pst_shape *shape, const pst_unit_costs *cost,
+                       pst_closed_form *out)
 {
-    int m = shape->microbatches;
-    double p = shape->ranks; /* m + p is beyond an int's range for the largest m */
-    *out = (pst_closed_form){.makespan = (m + p - 1) * (forward + backward) +
-                                         2 * latency * (p - 1),
+    const double work = cost->forward + cost->backward_input + cost->backward_weight;
+    int p = shape->ranks, m = shape->microbatches;
+    *out = (pst_closed_form){.makespan = ((double)m + p - 1) * work +
+                                         2 * cost->latency * (p - 1),
                              .peak_first_rank = m,
                              .peak_last_rank = m,
                              .formula = "(m+p-1)(F+I+W) + 2c(p-1)"};
@@ -56,5 +50,6 @@ const pst_generator pst__gpipe = {
              .needs = "any p and m; one stage a rank",
              .costs = "idle (p-1)(F+I+W); holds m microbatches"},
     .fill = fill,
+    .options = PST_SHAPE_BACKWARD_ORDER,
     .closed_form = closed_form,
 };

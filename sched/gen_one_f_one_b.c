@@ -26,42 +26,30 @@ static const char *const aliases[] = {
     "forward_backward_pipelining_without_interleaving",
     NULL};
 
-static int smaller(int a, int b)
+static void fill(pst_row *row, const pst_shape *shape)
 {
-    return a < b ? a : b;
-}
-
-static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
-                       pst_error *err)
-{
-    int p = shape->ranks, m = shape->microbatches;
-    pst_status status = PST_OK;
-    for (int r = 0; r < p; r++) {
-        int warm_up = smaller(p - 1 - r, m);
-        for (int i = 0; i < warm_up && status == PST_OK; i++)
-            status = pst__append(builder, r, PST_OP_FORWARD, r, i, err);
-        for (int i = 0; i < m && status == PST_OK; i++) {
-            if (i + warm_up < m)
-                status = pst__append(builder, r, PST_OP_FORWARD, r, i + warm_up, err);
-            if (status == PST_OK)
-                status = pst__append(builder, r, PST_OP_BACKWARD, r, i, err);
-        }
+    const int r = row->rank, p = shape->ranks, m = shape->microbatches;
+    const int warm_up = pst__min(p - 1 - r, m);
+    for (int i = 0; i < warm_up; i++)
+        pst__row_add(row, PST_OP_FORWARD, r, i);
+    for (int i = 0; i < m; i++) {
+        pst__row_add(row, PST_OP_FORWARD, r, i + warm_up);
+        pst__row_add(row, PST_OP_BACKWARD, r, i);
     }
-    return status;
 }
 
-static int closed_form(const pst_shape *shape, double forward, double backward,
-                       double latency, pst_closed_form *out)
+static int closed_form(const pst_shape *shape, const pst_unit_costs *cost,
+                       pst_closed_form *out)
 {
+    const double work = cost->forward + cost->backward_input + cost->backward_weight;
     int p = shape->ranks, m = shape->microbatches;
-    /* With latency the form holds for these m only; see the note on other m in
-     * docs/ARCHITECTURE.md. */
-    if (latency > 0 && m % p != 0 && m % p != 1)
+    /* With latency the form holds for these m only. */
+    if (cost->latency > 0 && m % p != 0 && m % p != 1)
         return 0;
-    double slots = (double)m + p - 1; /* beyond an int's range for the largest m */
-    double hops = p > 1 ? 2 * (slots - 1 - m / p) : 0;
-    *out = (pst_closed_form){.makespan = slots * (forward + backward) + latency * hops,
-                             .peak_first_rank = smaller(p, m),
+    const double slots = (double)m + p - 1;
+    const double hops = p > 1 ? 2 * (slots - 1 - m / p) : 0;
+    *out = (pst_closed_form){.makespan = slots * work + cost->latency * hops,
+                             .peak_first_rank = pst__min(p, m),
                              .peak_last_rank = 1,
                              .formula = "(m+p-1)(F+I+W) + 2c(m+p-2-floor(m/p))"};
     return 1;

@@ -17,12 +17,28 @@ pkginclude_HEADERS += \
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
 	%D%/check.c \
+	%D%/csv_meta_json.c \
 	%D%/deadlock.c \
 	%D%/env.c \
 	%D%/error.c \
 	%D%/file.c \
+	%D%/gen_chimera.c \
+	%D%/gen_dualpipe.c \
+	%D%/gen_eager_one_f_one_b.c \
+	%D%/gen_forward_only.c \
+	%D%/gen_gis.c \
 	%D%/gen_gpipe.c \
+	%D%/gen_hanayo.c \
+	%D%/gen_interleaved.c \
+	%D%/gen_interleaved_zb.c \
+	%D%/gen_looped_bfs.c \
 	%D%/gen_one_f_one_b.c \
+	%D%/gen_seq_one_f_one_b.c \
+	%D%/gen_v_auto.c \
+	%D%/gen_zb_auto.c \
+	%D%/gen_zb_hand.c \
+	%D%/gen_zb_v.c \
+	%D%/greedy.c \
 	%D%/lower.c \
 	%D%/ops.c \
 	%D%/os.c \
@@ -32,9 +48,15 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/schedule_csv.c \
 	%D%/simulate.c \
 	%D%/version.c \
+	%D%/weave.c \
+	%D%/csv_meta.h \
 	%D%/deadlock.h \
 	%D%/generator.h \
+	%D%/greedy.h \
+	%D%/looped.h \
 	%D%/lower_in_time.h \
-	%D%/os.h
+	%D%/os.h \
+	%D%/row.h \
+	%D%/weave.h
 %C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libsched_la_LIBADD = $(JANSSON_LIBS)

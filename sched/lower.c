@@ -33,9 +33,7 @@ static pst_status begin(const pst_env *env, lowering *l, pst_error *err)
             "%s: has cells that do not compute already; messages can be "
             "added to a list of F, B, I and W only",
             pst_schedule_name(schedule));
-    return pst_schedule_builder_create(
-        env, pst_schedule_ranks(schedule), pst_schedule_stages(schedule),
-        pst_schedule_microbatches(schedule), &l->builder, err);
+    return pst_schedule_builder_create_like(env, schedule, &l->builder, err);
 }
 
 static pst_status end(lowering *l, pst_status status, pst_schedule **out,
@@ -53,11 +51,12 @@ static int send_of(const pst_schedule *schedule, int rank, pst_action action,
                    pst_action *send)
 {
     const pst_op_description *op = pst_op_describe(action.op);
-    int user = op->makes_output ? action.stage + 1 : action.stage - 1;
+    const int user = op->makes_output
+                         ? pst_schedule_next_stage(schedule, action.stage)
+                         : pst_schedule_previous_stage(schedule, action.stage);
     if (!op->makes_output && !op->makes_input_grad)
         return 0;
-    if (user < 0 || user >= pst_schedule_stages(schedule) ||
-        pst_schedule_rank_of(schedule, user) == rank)
+    if (user < 0 || pst_schedule_rank_of(schedule, user) == rank)
         return 0;
     *send = action;
     send->paired = 0;
@@ -114,11 +113,12 @@ static int needs_message(const pst_schedule *schedule, int rank, pst_action acti
                          pst_action *receive)
 {
     const pst_op_description *op = pst_op_describe(action.op);
-    int maker = op->makes_output ? action.stage - 1 : action.stage + 1;
+    const int maker = op->makes_output
+                          ? pst_schedule_previous_stage(schedule, action.stage)
+                          : pst_schedule_next_stage(schedule, action.stage);
     if (!op->makes_output && !op->makes_input_grad)
         return 0;
-    if (maker < 0 || maker >= pst_schedule_stages(schedule) ||
-        pst_schedule_rank_of(schedule, maker) == rank)
+    if (maker < 0 || pst_schedule_rank_of(schedule, maker) == rank)
         return 0;
     *receive = action;
     receive->paired = 0;
@@ -161,9 +161,8 @@ pst_status pst_schedule_compute_only(const pst_env *env, const pst_schedule *sch
                                      pst_schedule **out, pst_error *err)
 {
     lowering l = {.schedule = schedule};
-    pst_status status = pst_schedule_builder_create(
-        env, pst_schedule_ranks(schedule), pst_schedule_stages(schedule),
-        pst_schedule_microbatches(schedule), &l.builder, err);
+    pst_status status =
+        pst_schedule_builder_create_like(env, schedule, &l.builder, err);
     if (status != PST_OK)
         return status;
     for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {

@@ -20,12 +20,29 @@ typedef enum pst_order {
     PST_ORDER_DESCENDING
 } pst_order;
 
-/* What a generator is asked for. A zero is the schedule's own default. */
+/* Which W a zero-bubble kind takes first, where it has a choice. */
+typedef enum pst_weights {
+    PST_WEIGHTS_DEFAULT,    /* the schedule's own, mostly the oldest           */
+    PST_WEIGHTS_LIFO_MERGED /* the newest, as one action with its I where it can be */
+} pst_weights;
+
+/* What a generator is asked for. A zero is the schedule's own default; what a kind has
+ * no use for is refused. */
 typedef struct pst_shape {
     int ranks;                /* p, 1 .. 65,535                                */
     int microbatches;         /* m, 1 .. 2^31 - 1                              */
     int chunks;               /* v, stages on each rank                        */
-    pst_order backward_order; /* of microbatches, where the kind has a choice  */
+    pst_order backward_order; /* of microbatches                               */
+    int group;                /* microbatches that go from chunk to chunk together */
+    int warmup_extra;         /* forwards more in the warm-up                  */
+    int pairs;                /* 1: F and B of the steady state overlap; brings
+                                 at least one forward more in the warm-up      */
+    int slices;               /* k, parts of a sequence; units are i k + slice */
+    pst_weights weights;
+    double memory_limit;    /* microbatches of a rank held at most (full-size ones) */
+    double freed_at_input;  /* share of one that I frees already, 0 .. 1         */
+    const pst_costs *costs; /* that the list is made for, one a stage; borrowed;
+                               NULL: F = I = W = 1                             */
 } pst_shape;
 
 /* One named schedule, as a person would look it up. Constant, borrowed. */
@@ -36,6 +53,7 @@ typedef struct pst_schedule_kind {
     const char *source;         /* paper or program                            */
     const char *needs;          /* the shapes it takes, in words               */
     const char *costs;          /* idle time and memory as closed forms        */
+    int uses_costs;             /* 1: the list depends on the shape's costs    */
 } pst_schedule_kind;
 
 /* What theory says of one iteration with equal stages. */

@@ -6,6 +6,8 @@
 
 #include <penstock/schedule.h>
 
+#include "sched/row.h"
+
 enum { MOST_IDS = 65535, FIRST_ROOM = 16 };
 
 /* Idle cells of a row: before action `index` stand `idle` of them, all in all. */
@@ -27,7 +29,7 @@ struct pst_schedule {
     pst_env env_copy;
     char *name;
     char *file;
-    int ranks, stages, microbatches;
+    int ranks, stages, microbatches, replicas, slices;
     row *rows;    /* [ranks]                                                   */
     int *rank_of; /* [stages]; -1: none or two                                 */
 };
@@ -59,6 +61,31 @@ int pst_schedule_stages(const pst_schedule *schedule)
 int pst_schedule_microbatches(const pst_schedule *schedule)
 {
     return schedule->microbatches;
+}
+
+int pst_schedule_total_microbatches(const pst_schedule *schedule)
+{
+    return schedule->microbatches / schedule->slices * schedule->replicas;
+}
+
+int pst_schedule_replicas(const pst_schedule *schedule)
+{
+    return schedule->replicas;
+}
+
+int pst_schedule_slices(const pst_schedule *schedule)
+{
+    return schedule->slices;
+}
+
+int pst_schedule_next_stage(const pst_schedule *schedule, int stage)
+{
+    return (stage + 1) % (schedule->stages / schedule->replicas) == 0 ? -1 : stage + 1;
+}
+
+int pst_schedule_previous_stage(const pst_schedule *schedule, int stage)
+{
+    return stage % (schedule->stages / schedule->replicas) == 0 ? -1 : stage - 1;
 }
 
 int pst_schedule_rank_of(const pst_schedule *schedule, int stage)
@@ -139,6 +166,8 @@ pst_status pst_schedule_builder_create(const pst_env *env, int ranks, int stages
     schedule->ranks = ranks;
     schedule->stages = stages;
     schedule->microbatches = microbatches;
+    schedule->replicas = 1;
+    schedule->slices = 1;
     schedule->rows = pst_allocate_array(env, (size_t)ranks, sizeof *schedule->rows);
     schedule->rank_of = pst_allocate_array(env, (size_t)stages, sizeof(int));
     if (schedule->rows == NULL || schedule->rank_of == NULL) {
@@ -146,6 +175,19 @@ pst_status pst_schedule_builder_create(const pst_env *env, int ranks, int stages
         return pst_error_no_memory(err, "rows", (size_t)ranks * sizeof(row));
     }
     *out = builder;
+    return PST_OK;
+}
+
+pst_status pst_schedule_builder_create_like(const pst_env *env,
+                                            const pst_schedule *schedule,
+                                            pst_schedule_builder **out, pst_error *err)
+{
+    const pst_status status = pst_schedule_builder_create(
+        env, schedule->ranks, schedule->stages, schedule->microbatches, out, err);
+    if (status != PST_OK)
+        return status;
+    (*out)->schedule->replicas = schedule->replicas;
+    (*out)->schedule->slices = schedule->slices;
     return PST_OK;
 }
 
@@ -262,6 +304,42 @@ pst_status pst_schedule_builder_finish(pst_schedule_builder *builder, const char
     pst_release(schedule->env, builder);
     *out = schedule;
     return PST_OK;
+}
+
+pst_status pst_schedule_builder_set_replicas(pst_schedule_builder *builder,
+                                             int replicas, pst_error *err)
+{
+    const int stages = builder->schedule->stages;
+    if (replicas < 1 || stages % replicas != 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d replicas of %d stages in all; they must divide them",
+                             replicas, stages);
+    builder->schedule->replicas = replicas;
+    return PST_OK;
+}
+
+pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder, int slices,
+                                           pst_error *err)
+{
+    const int microbatches = builder->schedule->microbatches;
+    if (slices < 1 || microbatches % slices != 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d slices, and %d microbatch ids in the list; the ids count "
+            "slices, so they must be a multiple",
+            slices, microbatches);
+    builder->schedule->slices = slices;
+    return PST_OK;
+}
+
+const pst_schedule *pst__schedule_builder_shape(const pst_schedule_builder *builder)
+{
+    return builder->schedule;
+}
+
+const pst_env *pst__schedule_builder_env(const pst_schedule_builder *builder)
+{
+    return builder->schedule->env;
 }
 
 void pst_schedule_builder_destroy(pst_schedule_builder *builder)

@@ -69,7 +69,27 @@ PST_API const char *pst_schedule_file(const pst_schedule *schedule);
 
 PST_API int pst_schedule_ranks(const pst_schedule *schedule);
 PST_API int pst_schedule_stages(const pst_schedule *schedule);
+/* Microbatch ids of one stage; with slices it counts slices. */
 PST_API int pst_schedule_microbatches(const pst_schedule *schedule);
+
+/* m as people count them: whole microbatches over all replicas. */
+PST_API int pst_schedule_total_microbatches(const pst_schedule *schedule);
+
+/*
+ * Copies of the model (bidirectional kinds have 2), which share the ranks: stage s of
+ * copy c is written c S / copies + s, and each copy has its own microbatches from 0 on.
+ * 1 for all other lists.
+ */
+PST_API int pst_schedule_replicas(const pst_schedule *schedule);
+
+/* Parts k that sequences are cut into: "microbatch" i k + s of an action is slice s of
+ * microbatch i. 1 for all other lists. */
+PST_API int pst_schedule_slices(const pst_schedule *schedule);
+
+/* The stage that uses what `stage` makes, and the one whose output it uses; -1 at the
+ * ends of a replica. */
+PST_API int pst_schedule_next_stage(const pst_schedule *schedule, int stage);
+PST_API int pst_schedule_previous_stage(const pst_schedule *schedule, int stage);
 
 /* The rank that holds `stage` by the rows, or -1 where none or two do. */
 PST_API int pst_schedule_rank_of(const pst_schedule *schedule, int stage);
@@ -105,12 +125,24 @@ PST_API pst_status pst_schedule_builder_create(const pst_env *env, int ranks,
                                                int stages, int microbatches,
                                                pst_schedule_builder **out,
                                                pst_error *err);
+/* As create, with the shape, replicas and slices of another list. */
+PST_API pst_status pst_schedule_builder_create_like(const pst_env *env,
+                                                    const pst_schedule *schedule,
+                                                    pst_schedule_builder **out,
+                                                    pst_error *err);
 PST_API pst_status pst_schedule_builder_append(pst_schedule_builder *builder, int rank,
                                                pst_action action, pst_error *err);
 
 /* Count an idle cell of a file, so that messages name the right cell. */
 PST_API pst_status pst_schedule_builder_idle(pst_schedule_builder *builder, int rank,
                                              pst_error *err);
+
+/* Errors: PST_EINVAL where replicas do not divide the stages, or slices the
+ * microbatches. */
+PST_API pst_status pst_schedule_builder_set_replicas(pst_schedule_builder *builder,
+                                                     int replicas, pst_error *err);
+PST_API pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder,
+                                                   int slices, pst_error *err);
 
 /* The schedule; the builder is destroyed, on errors too. `file` may be NULL. */
 PST_API pst_status pst_schedule_builder_finish(pst_schedule_builder *builder,

@@ -13,6 +13,8 @@
 #include <penstock/file.h>
 #include <penstock/schedule_csv.h>
 
+#include "sched/csv_meta.h"
+
 enum { MOST_IDS = 65535, FILE_LIMIT = 1 << 30, SHOWN = 40 };
 
 /* A stretch of the text. */
@@ -29,6 +31,10 @@ typedef struct reading {
     int stages;  /* largest id + 1                                             */
     int64_t microbatches;
     size_t actions;
+    const pst_env *env;
+    pst_csv_options options;
+    int old_dialect;
+    size_t fulls, inputs, weights; /* cells B, I and W                          */
     pst_schedule_builder *builder; /* NULL in the first pass                   */
 } reading;
 
@@ -110,8 +116,53 @@ static int find_op(span word)
     return -1;
 }
 
-static const char grammar[] = "expected STAGE OP MICROBATCH such as 2F5, with OP one "
-                              "of F, B, I, W, SEND_F, RECV_F, "
+/* The order in which PyTorch's pattern tries its alternatives. */
+static const pst_op loader_order[] = {
+    PST_OP_FORWARD,         PST_OP_BACKWARD_INPUT,  PST_OP_BACKWARD,
+    PST_OP_BACKWARD_WEIGHT, PST_OP_UNSHARD,         PST_OP_RESHARD,
+    PST_OP_REDUCE_GRAD,     PST_OP_SEND_FORWARD,    PST_OP_RECEIVE_FORWARD,
+    PST_OP_SEND_BACKWARD,   PST_OP_RECEIVE_BACKWARD};
+
+/* As that loader: the first operation that the word begins with; *word is cut
+ * to it and the rest goes back to *rest. */
+static int find_op_leniently(span *word, span *rest)
+{
+    for (size_t i = 0; i < sizeof loader_order / sizeof *loader_order; i++) {
+        const char *csv = pst_op_describe(loader_order[i])->csv;
+        const size_t length = strlen(csv);
+        if (word->length < length || memcmp(word->at, csv, length) != 0)
+            continue;
+        rest->length += word->length - length;
+        rest->at -= word->length - length;
+        word->length = length;
+        return loader_order[i];
+    }
+    return -1;
+}
+
+/* What B and BW are in this file. */
+static int in_dialect(reading *r, span word, int op)
+{
+    if (is_word(word, "BW")) {
+        if (r->options.dialect == PST_CSV_AUTO)
+            r->old_dialect = 1;
+        return r->old_dialect ? PST_OP_BACKWARD : -1;
+    }
+    r->fulls += op == PST_OP_BACKWARD;
+    r->inputs += op == PST_OP_BACKWARD_INPUT;
+    r->weights += op == PST_OP_BACKWARD_WEIGHT;
+    return r->old_dialect && op == PST_OP_BACKWARD ? PST_OP_BACKWARD_INPUT : op;
+}
+
+static void ignore(const reading *r, span what, const char *why)
+{
+    char shown[SHOWN + 4];
+    pst_log(r->env, PST_LOG_WARNING, "%s:%d: cell %zu: '%s' is ignored, %s", r->name,
+            r->line, r->cell, show(what, shown), why);
+}
+
+static const char grammar[] = "expected STAGE OP MICROBATCH such as 2F5, with "
+                              "OP one of F, B, I, W, SEND_F, RECV_F, "
                               "SEND_B, RECV_B, UNSHARD, RESHARD, REDUCE_GRAD";
 
 static pst_status note_ids(reading *r, span cell, int64_t stage, int64_t microbatch,
@@ -136,7 +187,10 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
     int64_t stage = take_number(&rest);
     span word = take_word(&rest);
     int op = find_op(word);
-    if (is_word(word, "BW"))
+    if (op < 0 && r->options.lenient && !is_word(word, "BW"))
+        op = find_op_leniently(&word, &rest);
+    op = in_dialect(r, word, op);
+    if (op < 0 && is_word(word, "BW"))
         return refuse(
             r, cell, err,
             "BW belongs to the dialect from before November 2024, where B was "
@@ -149,9 +203,11 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
         return refuse(r, cell, err, "%s", grammar);
     int64_t microbatch = take_number(&rest);
     int wanted = pst_op_describe(op)->has_microbatch;
-    if (rest.length > 0)
+    if (rest.length > 0 && !r->options.lenient)
         return refuse(r, cell, err, "'%s' after the action; nothing may follow it",
                       show(rest, shown));
+    if (rest.length > 0 && r->builder != NULL)
+        ignore(r, rest, "as PyTorch's loader does");
     if (wanted && microbatch < 0)
         return refuse(r, cell, err, "no microbatch after %s; %s",
                       pst_op_describe(op)->csv, grammar);
@@ -200,6 +256,9 @@ static pst_status parse_cell(reading *r, span text, pst_error *err)
         return r->builder != NULL
                    ? pst_schedule_builder_idle(r->builder, r->line - 1, err)
                    : PST_OK;
+    if (r->options.lenient && cell.length > 1 && cell.at[0] == '"' &&
+        cell.at[cell.length - 1] == '"')
+        return parse_cell(r, (span){cell.at + 1, cell.length - 2}, err);
     if (cell.at[0] == '"')
         return refuse(r, cell, err, "quoted; cells are written without quotes");
     if (cell.at[0] == '(')
@@ -247,7 +306,7 @@ static pst_status parse_all(reading *r, span text, pst_error *err)
     return PST_OK;
 }
 
-static pst_status check_shape(const reading *r, int microbatches, pst_error *err)
+static pst_status check_shape(const reading *r, pst_error *err)
 {
     if (r->actions == 0)
         return pst_error_set_at(err, PST_EFORMAT, r->name, 1,
@@ -265,26 +324,78 @@ static pst_status check_shape(const reading *r, int microbatches, pst_error *err
                                 "ids up to stage %d and microbatch %" PRId64
                                 " in only %zu actions; some are missing",
                                 r->stages - 1, r->microbatches - 1, r->actions);
-    if (microbatches > 0 && r->microbatches != microbatches)
+    const int64_t total = r->microbatches / r->options.slices * r->options.replicas;
+    if (r->options.microbatches > 0 && total != r->options.microbatches)
         return pst_error_set_at(err, PST_EFORMAT, r->name, 0,
                                 "has %" PRId64 " microbatches; %d were asked for",
-                                r->microbatches, microbatches);
+                                total, r->options.microbatches);
     return PST_OK;
 }
 
-pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
-                                  const char *text, size_t bytes, int microbatches,
-                                  pst_schedule **out, pst_error *err)
+static reading begin_reading(const pst_env *env, const char *name,
+                             const pst_csv_options *options)
 {
-    reading r = {.name = name};
-    span all = {text, bytes};
-    pst_status status;
-    if ((status = parse_all(&r, all, err)) ||
-        (status = check_shape(&r, microbatches, err)))
-        return status;
-    status = pst_schedule_builder_create(env, r.line, r.stages, (int)r.microbatches,
-                                         &r.builder, err);
+    reading r = {.name = name, .env = env};
+    if (options != NULL)
+        r.options = *options;
+    if (r.options.replicas == 0)
+        r.options.replicas = 1;
+    if (r.options.slices == 0)
+        r.options.slices = 1;
+    r.old_dialect = r.options.dialect == PST_CSV_OLD;
+    return r;
+}
+
+/* The first pass: shape and dialect. */
+static pst_status survey(reading *r, span all, pst_error *err)
+{
+    pst_status status = parse_all(r, all, err);
     if (status != PST_OK)
+        return status;
+    if (r->options.dialect == PST_CSV_AUTO && r->weights > 0 && r->inputs == 0 &&
+        r->fulls == r->weights)
+        r->old_dialect = 1;
+    if (r->options.dialect == PST_CSV_OLD && r->inputs > 0)
+        return pst_error_set_at(err, PST_EFORMAT, r->name, 0,
+                                "has I, which the dialect from before November 2024 "
+                                "does not have");
+    if (r->old_dialect && r->inputs > 0)
+        return pst_error_set_at(
+            err, PST_EFORMAT, r->name, 0,
+            "has both I, of the present dialect, and BW, of the one "
+            "from before November 2024");
+    if (r->old_dialect && r->options.dialect == PST_CSV_AUTO)
+        pst_log(r->env, PST_LOG_WARNING,
+                "%s: read in the dialect from before November 2024, where B is the "
+                "input "
+                "part and BW the full backward",
+                r->name);
+    return check_shape(r, err);
+}
+
+static pst_status create_builder(reading *r, pst_error *err)
+{
+    pst_status status = pst_schedule_builder_create(
+        r->env, r->line, r->stages, (int)r->microbatches, &r->builder, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_schedule_builder_set_replicas(r->builder, r->options.replicas, err);
+    if (status == PST_OK)
+        status = pst_schedule_builder_set_slices(r->builder, r->options.slices, err);
+    if (status != PST_OK)
+        pst_schedule_builder_destroy(r->builder);
+    return status;
+}
+
+pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
+                                  const char *text, size_t bytes,
+                                  const pst_csv_options *options, pst_schedule **out,
+                                  pst_error *err)
+{
+    reading r = begin_reading(env, name, options);
+    const span all = {text, bytes};
+    pst_status status;
+    if ((status = survey(&r, all, err)) || (status = create_builder(&r, err)))
         return status;
     if ((status = parse_all(&r, all, err))) {
         pst_schedule_builder_destroy(r.builder);
@@ -293,15 +404,22 @@ pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
     return pst_schedule_builder_finish(r.builder, name, name, out, err);
 }
 
-pst_status pst_schedule_read_csv(const pst_env *env, const char *path, int microbatches,
-                                 pst_schedule **out, pst_error *err)
+pst_status pst_schedule_read_csv(const pst_env *env, const char *path,
+                                 const pst_csv_options *options, pst_schedule **out,
+                                 pst_error *err)
 {
     char *text;
     size_t bytes;
-    pst_status status = pst_file_read(env, path, FILE_LIMIT, &text, &bytes, err);
+    pst_csv_options own = {0};
+    if (options != NULL)
+        own = *options;
+    pst_status status = pst__csv_meta_read(env, path, &own, err);
     if (status != PST_OK)
         return status;
-    status = pst_schedule_parse_csv(env, path, text, bytes, microbatches, out, err);
+    status = pst_file_read(env, path, FILE_LIMIT, &text, &bytes, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_schedule_parse_csv(env, path, text, bytes, &own, out, err);
     pst_release(env, text);
     return status;
 }
@@ -339,5 +457,6 @@ pst_status pst_schedule_write_csv(const pst_env *env, const pst_schedule *schedu
         pst_file_discard(writer);
         return status;
     }
-    return pst_file_commit(writer, err);
+    status = pst_file_commit(writer, err);
+    return status == PST_OK ? pst__csv_meta_write(env, schedule, path, err) : status;
 }

@@ -15,23 +15,46 @@
 
 PST_BEGIN_DECLS
 
+/* What B and BW mean. */
+typedef enum pst_csv_dialect {
+    PST_CSV_AUTO, /* the old one where a file has BW, or W beside B without I   */
+    PST_CSV_NEW,  /* B is the full backward                                     */
+    PST_CSV_OLD   /* before November 2024: B is the input part, BW the full one */
+} pst_csv_dialect;
+
+/* How to read. Zeroed means: strictly, and as the file itself says. */
+typedef struct pst_csv_options {
+    int microbatches; /* m that there must be; 0: any                           */
+    int replicas;     /* 0: as FILE.csv.meta.json says, else 1                  */
+    int slices;       /* as above                                               */
+    pst_csv_dialect dialect;
+    int lenient; /* 1: read what PyTorch's loader reads; each thing that it
+                    ignores is one warning in the log                      */
+} pst_csv_options;
+
 /*
- * Read `path`. Stages and microbatches follow from the largest ids. `microbatches`
- * > 0 must agree with the file.
+ * Read `path`, and beside it `path`.meta.json where there is one. Stages and
+ * microbatches follow from the largest ids. options may be NULL.
  * Errors: PST_EIO, PST_EFORMAT (file, line and cell), PST_ENOMEM. The list may
  *         still be invalid as a schedule: see check.h.
  */
 PST_API pst_status pst_schedule_read_csv(const pst_env *env, const char *path,
-                                         int microbatches, pst_schedule **out,
-                                         pst_error *err);
+                                         const pst_csv_options *options,
+                                         pst_schedule **out, pst_error *err);
 
 /* As above from memory; `name` stands in messages. */
 PST_API pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
                                           const char *text, size_t bytes,
-                                          int microbatches, pst_schedule **out,
-                                          pst_error *err);
+                                          const pst_csv_options *options,
+                                          pst_schedule **out, pst_error *err);
 
-/* Write it, whole or not at all (file.h), with LF line ends. */
+/*
+ * Write it, whole or not at all (file.h), with LF line ends. What the grammar
+ * cannot hold (replicas, slices) goes to `path`.meta.json:
+ *     {"penstock_schedule": 1, "replicas": 2, "slices": 1}
+ * where it is not 1 and `path` is a regular file; an old one is removed
+ * otherwise.
+ */
 PST_API pst_status pst_schedule_write_csv(const pst_env *env,
                                           const pst_schedule *schedule,
                                           const char *path, pst_error *err);

@@ -21,6 +21,7 @@ typedef struct state {
     const pst_env *env;
     const pst_schedule *schedule;
     pst_simulation *result;
+    size_t microbatches; /* ids of one stage                                   */
     double *cost[PST_OP_REDUCE_GRAD + 1]; /* [stages] for ops that compute     */
     double pair;
     double hop;       /* from the end of an action to its use on another rank   */
@@ -88,7 +89,8 @@ static pst_status allocate_result(state *s, pst_error *err)
 static pst_status allocate_state(state *s, pst_error *err)
 {
     size_t ranks = (size_t)s->result->ranks, stages = (size_t)s->result->stages;
-    s->half = (size_t)s->result->iterations * stages * (size_t)s->result->microbatches;
+    s->microbatches = (size_t)pst_schedule_microbatches(s->schedule);
+    s->half = (size_t)s->result->iterations * stages * s->microbatches;
     s->rank_of = pst_allocate_array(s->env, stages, sizeof *s->rank_of);
     s->forward = pst_allocate_array(s->env, s->half, sizeof *s->forward);
     s->backward = pst_allocate_array(s->env, s->half, sizeof *s->backward);
@@ -137,8 +139,7 @@ static void fill_costs(state *s, const pst_costs *costs)
 static size_t key(const state *s, size_t iteration, int stage, uint32_t microbatch)
 {
     size_t stages = (size_t)s->result->stages;
-    return (iteration * stages + (size_t)stage) * (size_t)s->result->microbatches +
-           microbatch;
+    return (iteration * stages + (size_t)stage) * s->microbatches + microbatch;
 }
 
 /* When the value made at `made` by `maker` can be used on `rank`; ABSENT: not yet. */
@@ -154,13 +155,15 @@ static double arrival(const state *s, double made, int maker, int rank)
 static double inputs_ready(const state *s, size_t iteration, pst_action action,
                            int rank, size_t *missing)
 {
-    int stage = action.stage;
+    const int stage = action.stage;
+    const int previous = pst_schedule_previous_stage(s->schedule, stage);
+    const int next = pst_schedule_next_stage(s->schedule, stage);
     size_t own = key(s, iteration, stage, action.microbatch);
     if (action.op == PST_OP_FORWARD) {
-        if (stage == 0)
+        if (previous < 0)
             return 0;
-        *missing = key(s, iteration, stage - 1, action.microbatch);
-        return arrival(s, s->forward[*missing], stage - 1, rank);
+        *missing = key(s, iteration, previous, action.microbatch);
+        return arrival(s, s->forward[*missing], previous, rank);
     }
     if (action.op == PST_OP_BACKWARD_WEIGHT) {
         *missing = s->half + own;
@@ -168,10 +171,10 @@ static double inputs_ready(const state *s, size_t iteration, pst_action action,
     }
     *missing = own;
     double ready = s->forward[own];
-    if (ready == ABSENT || stage == s->result->stages - 1)
+    if (ready == ABSENT || next < 0)
         return ready;
-    size_t above = key(s, iteration, stage + 1, action.microbatch);
-    double gradient = arrival(s, s->backward[above], stage + 1, rank);
+    size_t above = key(s, iteration, next, action.microbatch);
+    double gradient = arrival(s, s->backward[above], next, rank);
     if (gradient == ABSENT) {
         *missing = s->half + above;
         return ABSENT;
@@ -181,7 +184,7 @@ static double inputs_ready(const state *s, size_t iteration, pst_action action,
 
 static void wake(state *s, int stage, size_t made)
 {
-    if (stage < 0 || stage >= s->result->stages)
+    if (stage < 0)
         return;
     int rank = s->rank_of[stage];
     if (rank >= 0 && s->waits[rank] == made) {
@@ -197,10 +200,10 @@ static void publish(state *s, size_t iteration, pst_action action, double end)
     const pst_op_description *op = pst_op_describe(action.op);
     if (op->makes_output) {
         s->forward[own] = end;
-        wake(s, action.stage + 1, own);
+        wake(s, pst_schedule_next_stage(s->schedule, action.stage), own);
     } else if (op->makes_input_grad) {
         s->backward[own] = end;
-        wake(s, action.stage - 1, s->half + own);
+        wake(s, pst_schedule_previous_stage(s->schedule, action.stage), s->half + own);
     }
 }
 
@@ -278,14 +281,19 @@ static int peak_of_row(const pst_action *row, size_t length)
     return peak;
 }
 
+static int rank_or_none(const state *s, int stage)
+{
+    return stage >= 0 ? s->rank_of[stage] : -1;
+}
+
 /* The rank that uses what `action` sends, or -1. */
 static int user_rank(const state *s, pst_action action)
 {
     const pst_op_description *op = pst_op_describe(action.op);
-    if (op->makes_output && action.stage + 1 < s->result->stages)
-        return s->rank_of[action.stage + 1];
-    if (op->makes_input_grad && action.stage > 0)
-        return s->rank_of[action.stage - 1];
+    if (op->makes_output)
+        return rank_or_none(s, pst_schedule_next_stage(s->schedule, action.stage));
+    if (op->makes_input_grad)
+        return rank_or_none(s, pst_schedule_previous_stage(s->schedule, action.stage));
     return -1;
 }
 
@@ -293,9 +301,9 @@ static int user_rank(const state *s, pst_action action)
 static int maker_rank(const state *s, pst_action action)
 {
     if (action.op == PST_OP_FORWARD)
-        return action.stage > 0 ? s->rank_of[action.stage - 1] : -1;
+        return rank_or_none(s, pst_schedule_previous_stage(s->schedule, action.stage));
     if (action.op == PST_OP_BACKWARD || action.op == PST_OP_BACKWARD_INPUT)
-        return action.stage + 1 < s->result->stages ? s->rank_of[action.stage + 1] : -1;
+        return rank_or_none(s, pst_schedule_next_stage(s->schedule, action.stage));
     return -1;
 }
 
@@ -402,7 +410,7 @@ pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
     pst_simulation *result = &owned->simulation;
     result->ranks = pst_schedule_ranks(schedule);
     result->stages = pst_schedule_stages(schedule);
-    result->microbatches = pst_schedule_microbatches(schedule);
+    result->microbatches = pst_schedule_total_microbatches(schedule);
     result->iterations = costs->iterations > 0 ? costs->iterations : 1;
     state s = {.env = env, .schedule = schedule, .result = result};
     pst_status status;

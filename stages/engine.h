@@ -115,6 +115,18 @@ struct pst_pipeline {
     pst_atomic_u32 failed; /* 1 + the rank whose error counts                  */
 };
 
+/* The stage that uses what `stage` makes, and the one before it; -1 at a
+ * replica's ends. */
+static inline int pst__stage_after(const pst_pipeline *p, int stage)
+{
+    return (stage + 1) % (p->stage_count / p->options.replicas) == 0 ? -1 : stage + 1;
+}
+
+static inline int pst__stage_before(const pst_pipeline *p, int stage)
+{
+    return stage % (p->stage_count / p->options.replicas) == 0 ? -1 : stage - 1;
+}
+
 /* End the present run for reason `why` unless it has ended; wakes every worker.
  * Async-signal-safe. */
 void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why);

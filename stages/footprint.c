@@ -23,6 +23,7 @@ typedef struct held {
 } held;
 
 typedef struct walk {
+    const pst_schedule *schedule;
     const pst_stage *stages;
     const int *rank_of_stage;
     pst_footprint *footprint;
@@ -101,11 +102,11 @@ static bool begin_forward(walk *w, int rank, pst_step *step, held *h)
 {
     const int stage = step->action.stage;
     const pst_stage *s = &w->stages[stage];
-    if (stage + 1 < w->footprint->stages) {
-        const int owner = w->rank_of_stage[stage + 1];
-        if (!take(w, rank, owner, s->output_bytes, &step->output))
+    const int next = pst_schedule_next_stage(w->schedule, stage);
+    if (next >= 0) {
+        if (!take(w, rank, w->rank_of_stage[next], s->output_bytes, &step->output))
             return false;
-        held_of(w, stage + 1, step->action.microbatch)->input = step->output;
+        held_of(w, next, step->action.microbatch)->input = step->output;
     }
     step->input = h->input;
     if (!w->footprint->training)
@@ -122,11 +123,12 @@ static bool begin_backward_input(walk *w, int rank, pst_step *step, held *h)
 {
     const int stage = step->action.stage;
     const pst_stage *s = &w->stages[stage];
-    if (stage > 0) {
-        const int owner = w->rank_of_stage[stage - 1];
-        if (!take(w, rank, owner, s->input_bytes, &step->input_grad))
+    const int previous = pst_schedule_previous_stage(w->schedule, stage);
+    if (previous >= 0) {
+        if (!take(w, rank, w->rank_of_stage[previous], s->input_bytes,
+                  &step->input_grad))
             return false;
-        held_of(w, stage - 1, step->action.microbatch)->output_grad = step->input_grad;
+        held_of(w, previous, step->action.microbatch)->output_grad = step->input_grad;
     }
     if (!take(w, rank, rank, s->kept_bytes, &h->kept))
         return false;
@@ -217,10 +219,12 @@ static bool is_ready(const walk *w, const pst_action *action)
 {
     const held *h = held_of(w, action->stage, action->microbatch);
     if (action->op == PST_OP_FORWARD)
-        return action->stage == 0 || h->activation != NOT_YET;
+        return pst_schedule_previous_stage(w->schedule, action->stage) < 0 ||
+               h->activation != NOT_YET;
     if (action->op == PST_OP_BACKWARD_WEIGHT)
         return true;
-    return action->stage + 1 == w->footprint->stages || h->gradient != NOT_YET;
+    return pst_schedule_next_stage(w->schedule, action->stage) < 0 ||
+           h->gradient != NOT_YET;
 }
 
 /* False: no memory. */
@@ -258,12 +262,13 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     pst__links_end_action(w->links, rank);
     w->cursor[rank]++;
     const pst_op_description *op = pst_op_describe(step->action.op);
-    if (op->makes_output && stage + 1 < w->footprint->stages)
-        return send(w, rank, step, stage + 1,
-                    &held_of(w, stage + 1, microbatch)->activation);
-    if (op->makes_input_grad && stage > 0)
-        return send(w, rank, step, stage - 1,
-                    &held_of(w, stage - 1, microbatch)->gradient);
+    const int next = pst_schedule_next_stage(w->schedule, stage);
+    const int previous = pst_schedule_previous_stage(w->schedule, stage);
+    if (op->makes_output && next >= 0)
+        return send(w, rank, step, next, &held_of(w, next, microbatch)->activation);
+    if (op->makes_input_grad && previous >= 0)
+        return send(w, rank, step, previous,
+                    &held_of(w, previous, microbatch)->gradient);
     return true;
 }
 
@@ -399,7 +404,10 @@ pst_status pst__footprint_create(const pst_env *env, const pst_schedule *schedul
     f->ranks = pst_schedule_ranks(schedule);
     f->stages = pst_schedule_stages(schedule);
     f->microbatches = pst_schedule_microbatches(schedule);
-    walk w = {.stages = stages, .rank_of_stage = rank_of_stage, .footprint = f};
+    walk w = {.schedule = schedule,
+              .stages = stages,
+              .rank_of_stage = rank_of_stage,
+              .footprint = f};
     pst_status status = prepare(&w, schedule) ? walk_all(&w, err) : PST_ENOMEM;
     if (status == PST_OK && !conclude(&w))
         status = PST_ENOMEM;

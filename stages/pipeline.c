@@ -13,6 +13,7 @@
  * about what being woken costs. */
 enum { SPIN_NS = 50000 };
 
+/* `count` stages of one replica, of which `stage` is one. */
 static pst_status check_sizes(const pst_stage *stages, int count, int stage,
                               pst_error *err)
 {
@@ -73,8 +74,16 @@ static pst_status check_arguments(const pst_stage *stages, int count,
             "%d stages on %d ranks; there must be 1 to 65535 stages, and "
             "1 rank to one a stage",
             count, ranks);
+    const int replicas = options && options->replicas ? options->replicas : 1;
+    if (replicas < 1 || count % replicas != 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%d stages in %d replicas; all replicas have as many stages", count,
+            replicas);
+    const int each = count / replicas;
     for (int stage = 0; stage < count; stage++) {
-        const pst_status status = check_sizes(stages, count, stage, err);
+        const pst_status status =
+            check_sizes(stages + stage / each * each, each, stage % each, err);
         if (status != PST_OK)
             return status;
         if (rank_of_stage[stage] < 0 || rank_of_stage[stage] >= ranks)
@@ -94,6 +103,8 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         p->options = *options;
     if (p->options.watchdog_seconds == 0)
         p->options.watchdog_seconds = 60;
+    if (p->options.replicas == 0)
+        p->options.replicas = 1;
     const size_t ties = (size_t)p->options.tie_count;
     p->stages = pst_allocate_array(&p->env, count, sizeof *p->stages);
     p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);

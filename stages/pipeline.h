@@ -55,6 +55,8 @@ typedef struct pst_pipeline_options {
      * NULL: always step. */
     pst_status (*combine)(void *user, int64_t iteration, int *step, pst_error *err);
     void *combine_user;
+    int replicas;        /* of the model, as in the schedules (pst_schedule_replicas());
+                            their stages are tied by `ties`. 0: 1                     */
     uint64_t delay_seed; /* not 0: random short delays at every hand-over, to
                             shake out races in tests                           */
 } pst_pipeline_options;

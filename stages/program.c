@@ -37,6 +37,11 @@ static pst_status check_shape(const pst_pipeline *p, const pst_schedule *schedul
             "and %d, and they must be the same",
             name, pst_schedule_ranks(schedule), pst_schedule_stages(schedule), p->ranks,
             p->stage_count);
+    if (pst_schedule_replicas(schedule) != p->options.replicas)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "schedule %s has %d replicas of the model; the pipeline has %d", name,
+            pst_schedule_replicas(schedule), p->options.replicas);
     for (int stage = 0; stage < p->stage_count; stage++) {
         const int rank = pst_schedule_rank_of(schedule, stage);
         if (rank != p->rank_of_stage[stage])

@@ -193,15 +193,14 @@ static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage 
                     pst_work *work)
 {
     const pst_stage *s = &placed->stage;
-    const int stage = work->stage;
-    const bool hands_over = stage + 1 < w->pipeline->stage_count;
-    if (hands_over) {
-        work->output = buffer(w, w->pipeline->stages[stage + 1].rank, step->output);
+    const int after = pst__stage_after(w->pipeline, work->stage);
+    if (after >= 0) {
+        work->output = buffer(w, w->pipeline->stages[after].rank, step->output);
         work->output_bytes = s->output_bytes;
     }
     if (!call(w, s->forward, step, "forward", work))
         return false;
-    return !hands_over ||
+    return after < 0 ||
            length_fits(w, step, "output", work->output_bytes, s->output_bytes);
 }
 
@@ -209,10 +208,10 @@ static bool backward_input(pst_worker *w, const pst_step *step,
                            const pst_placed_stage *placed, pst_work *work)
 {
     const pst_stage *s = &placed->stage;
-    const int stage = work->stage;
-    if (stage > 0) {
+    const int before = pst__stage_before(w->pipeline, work->stage);
+    if (before >= 0) {
         work->input_grad =
-            buffer(w, w->pipeline->stages[stage - 1].rank, step->input_grad);
+            buffer(w, w->pipeline->stages[before].rank, step->input_grad);
         work->input_grad_bytes = s->input_bytes;
     }
     if (!call(w, s->backward_input, step, "backward-input", work))
@@ -323,11 +322,12 @@ static bool run_step(pst_worker *w, const pst_step *step)
         return false;
     note(w, step, start_ns);
     const pst_op_description *op = pst_op_describe(step->action.op);
-    if (op->makes_output && work.stage + 1 < p->stage_count)
-        return hand_over(w, step, work.stage + 1, PST__FORWARD, work.output,
-                         work.output_bytes);
-    if (op->makes_input_grad && work.stage > 0)
-        return hand_over(w, step, work.stage - 1, PST__BACKWARD, work.input_grad,
+    const int after = pst__stage_after(p, work.stage);
+    const int before = pst__stage_before(p, work.stage);
+    if (op->makes_output && after >= 0)
+        return hand_over(w, step, after, PST__FORWARD, work.output, work.output_bytes);
+    if (op->makes_input_grad && before >= 0)
+        return hand_over(w, step, before, PST__BACKWARD, work.input_grad,
                          work.input_grad_bytes);
     return true;
 }

@@ -80,11 +80,13 @@ static pst_status resolve_list(const char *name, const char *text,
     }
     for (int stage = 0; stage < stages; stage++) {
         int rank = pst_schedule_rank_of(schedule, stage);
-        double chunks = (double)stages / ranks;
+        /* A stage of a replica costs the whole, a slice its part. */
+        const double parts = (double)stages / ranks / pst_schedule_replicas(schedule) *
+                             pst_schedule_slices(schedule);
         if (count == stages && stages != ranks)
-            out[stage] = values[stage];
+            out[stage] = values[stage] / pst_schedule_slices(schedule);
         else
-            out[stage] = values[count == 1 || rank < 0 ? 0 : rank] / chunks;
+            out[stage] = values[count == 1 || rank < 0 ? 0 : rank] / parts;
     }
     free(values);
     return PST_OK;

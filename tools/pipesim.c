@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pipesim.c - picks the subcommand. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <penstock/version.h>
@@ -38,11 +39,13 @@ static void print_help(void)
 }
 
 static const char *const order_names[] = {"default", "ascending", "descending", NULL};
+static const char *const dialect_names[] = {"auto", "new", "old", NULL};
+static const char *const weights_names[] = {"default", "lifo-merged", NULL};
 
 void shape_add_options(shape_options *s, option *table)
 {
     /* clang-format off */
-    const option rows[SHAPE_OPTION_COUNT] = {
+    const option rows[SHAPE_OPTION_COUNT - FILE_OPTION_COUNT] = {
         {.name = "ranks", .letter = 'p', .kind = OPTION_INT, .value = &s->shape.ranks,
          .argument = "P", .help = "ranks", .lowest = 1, .highest = 65535},
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
@@ -55,22 +58,118 @@ void shape_add_options(shape_options *s, option *table)
          .argument = "ORDER",
          .help = "of microbatches: ascending or descending (the schedule's own)",
          .choices = order_names},
+        {.name = "group", .kind = OPTION_INT, .value = &s->shape.group, .argument = "N",
+         .help = "microbatches that go from chunk to chunk together (the schedule's own)",
+         .lowest = 1, .highest = 2147483647},
+        {.name = "warmup-extra", .kind = OPTION_INT, .value = &s->shape.warmup_extra,
+         .argument = "N", .help = "forwards more in the warm-up (0)", .highest = 65535},
+        {.name = "pairs", .kind = OPTION_FLAG, .value = &s->shape.pairs,
+         .help = "forwards and backwards of the steady state overlap"},
+        {.name = "slices", .kind = OPTION_INT, .value = &s->shape.slices, .argument = "K",
+         .help = "parts that sequences are cut into (2 where the schedule has any)",
+         .lowest = 1, .highest = 65535},
+        {.name = "weights", .kind = OPTION_CHOICE, .value = &s->weights,
+         .argument = "WHICH", .help = "which W comes first: default or lifo-merged",
+         .choices = weights_names},
+        {.name = "memory-limit", .kind = OPTION_STRING, .value = &s->memory,
+         .argument = "X",
+         .help = "microbatches a rank may hold, as 12 or, in units of p, as 1.5p (the "
+                 "schedule's own)"},
+        {.name = "freed-at-input", .kind = OPTION_DOUBLE, .value = &s->freed_at_input,
+         .argument = "X",
+         .help = "share of a held microbatch that I frees, 0 to 1 (0; 0.5 where costs "
+                 "tell F, I and W apart)",
+         .lowest = 0, .highest = 1, .given = &s->freed_given},
+    };
+    /* clang-format on */
+    memcpy(table, rows, sizeof rows);
+    file_add_options(&s->file, table + SHAPE_OPTION_COUNT - FILE_OPTION_COUNT);
+}
+
+void file_add_options(file_options *f, option *table)
+{
+    /* clang-format off */
+    const option rows[FILE_OPTION_COUNT] = {
+        {.name = "placement", .kind = OPTION_STRING, .value = &f->placement,
+         .argument = "WHAT",
+         .help = "of a file: loop, v, wave, bidirectional, or ranks with commas"},
+        {.name = "dialect", .kind = OPTION_CHOICE, .value = &f->dialect,
+         .argument = "WHICH",
+         .help = "of a file: new, old (B the input part, BW the full backward) or auto",
+         .choices = dialect_names},
+        {.name = "lenient", .kind = OPTION_FLAG, .value = &f->lenient,
+         .help = "read what PyTorch's loader reads, and say what is ignored"},
     };
     /* clang-format on */
     memcpy(table, rows, sizeof rows);
 }
 
-int shape_make(const command *command, shape_options *s, const char *text,
+/* "12" or "1.5p" into microbatches; below 0: neither. */
+static double memory_limit(const char *text, int ranks)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || !(value > 0) || (*end != 0 && strcmp(end, "p") != 0))
+        return -1;
+    return *end == 'p' ? value * ranks : value;
+}
+
+/* Do costs tell F, I and W apart? Then they are a model's, and I frees what attention
+ * saved: about half in a transformer (34h+5as saved, 2h+5as of it freed by I). */
+static int are_uneven(const pst_costs *c, int stages)
+{
+    for (int i = 0; i < stages; i++)
+        if (c->forward[i] != c->backward_input[i] ||
+            c->forward[i] != c->backward_weight[i])
+            return 1;
+    return 0;
+}
+
+/* Make the list once more, now that its placement is known, for the costs. */
+static pst_status follow_costs(shape_options *s, costs *c, const char *text,
+                               pst_schedule **schedule, pst_error *err)
+{
+    pst_costs resolved;
+    pst_schedule *again;
+    pst_status status = costs_resolve(c, *schedule, &resolved, err);
+    if (status != PST_OK)
+        return status;
+    s->shape.costs = &resolved;
+    if (!s->freed_given && are_uneven(&resolved, pst_schedule_stages(*schedule)))
+        s->shape.freed_at_input = 0.5;
+    status = pst_schedule_create(NULL, text, &s->shape, &again, err);
+    s->shape.costs = NULL;
+    costs_free(c);
+    if (status != PST_OK)
+        return status;
+    pst_schedule_destroy(*schedule);
+    *schedule = again;
+    return PST_OK;
+}
+
+int shape_make(const command *command, shape_options *s, costs *c, const char *text,
                pst_schedule **out)
 {
     pst_error err = PST_ERROR_INIT;
+    const pst_schedule_kind *kind = pst_schedule_kind_find(text);
     s->shape.backward_order = (pst_order)s->order;
-    if (pst_schedule_kind_find(text) != NULL &&
-        (s->shape.ranks == 0 || s->shape.microbatches == 0))
+    s->shape.weights = (pst_weights)s->weights;
+    s->shape.freed_at_input = s->freed_at_input;
+    if (kind != NULL && (s->shape.ranks == 0 || s->shape.microbatches == 0))
         return options_refuse(command, "%s needs -p P and -m M", text);
-    if (source_schedule(text, &s->shape, out, &err) != PST_OK)
+    if (s->memory != NULL &&
+        (s->shape.memory_limit = memory_limit(s->memory, s->shape.ranks)) < 0)
+        return options_refuse(command,
+                              "--memory-limit '%s': a number above 0, or one with p "
+                              "behind it, as in 1.5p",
+                              s->memory);
+    if (source_schedule(text, &s->shape, &s->file, out, &err) != PST_OK)
         return say_failure(&err);
-    return OPTIONS_GO_ON;
+    if (kind == NULL || !kind->uses_costs ||
+        follow_costs(s, c, text, out, &err) == PST_OK)
+        return OPTIONS_GO_ON;
+    pst_schedule_destroy(*out);
+    return say_failure(&err);
 }
 
 int main(int argc, char **argv)

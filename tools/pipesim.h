@@ -5,7 +5,9 @@
 
 #include <penstock/registry.h>
 
+#include "tools/costs.h"
 #include "tools/options.h"
+#include "tools/source.h"
 
 /* Each takes argv with the subcommand's name at argv[0], and returns the exit status.
  */
@@ -17,20 +19,29 @@ int pipesim_export(int argc, char **argv);
 
 void pipesim_version(void);
 
-/* -p, -m, -v and --backward-order: a schedule's shape. */
+/* -p, -m, -v and what else a schedule can be told. */
 typedef struct shape_options {
     pst_shape shape;
-    int order; /* enum pst_order                                               */
+    int order;   /* enum pst_order                                               */
+    int weights; /* enum pst_weights                                           */
+    const char *memory; /* "12" or "1.5p"; NULL: the schedule's own            */
+    double freed_at_input;
+    int freed_given;
+    file_options file;
 } shape_options;
 
-enum { SHAPE_OPTION_COUNT = 4 };
+enum { FILE_OPTION_COUNT = 3, SHAPE_OPTION_COUNT = 11 + FILE_OPTION_COUNT };
 void shape_add_options(shape_options *s, option *table);
 
+/* --placement, --dialect and --lenient alone. */
+void file_add_options(file_options *f, option *table);
+
 /*
- * The list that SCHEDULE and the options mean. A named one needs -p and -m. Returns
- * OPTIONS_GO_ON or an exit status, after a message.
+ * The list that SCHEDULE and the options mean; it follows `c` where its kind uses
+ * costs. A named one needs -p and -m. Returns OPTIONS_GO_ON or an exit status, after a
+ * message.
  */
-int shape_make(const command *command, shape_options *s, const char *text,
+int shape_make(const command *command, shape_options *s, costs *c, const char *text,
                pst_schedule **out);
 
 #endif

@@ -13,7 +13,7 @@ static void print_verdict(const pst_schedule *schedule, const pst_error *rendezv
 {
     printf("%s: valid: %d ranks, %d stages, %d microbatches, %zu actions\n",
            pst_schedule_name(schedule), pst_schedule_ranks(schedule),
-           pst_schedule_stages(schedule), pst_schedule_microbatches(schedule),
+           pst_schedule_stages(schedule), pst_schedule_total_microbatches(schedule),
            pst_schedule_action_count(schedule));
     printf("sends that are buffered: no deadlock\n");
     if (rendezvous->status == PST_OK)
@@ -38,16 +38,23 @@ static pst_status report_json(const pst_schedule *schedule, const pst_error *fou
 
 int pipesim_check(int argc, char **argv)
 {
-    int microbatches = 0, json = 0, count;
+    pst_shape shape = {.ranks = 0};
+    file_options file = {.dialect = PST_CSV_AUTO};
+    int json = 0, count;
     /* clang-format off */
-    const option table[] = {
-        {.name = "microbatches", .letter = 'm', .kind = OPTION_INT, .value = &microbatches,
+    option table[FILE_OPTION_COUNT + 3] = {
+        {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
+         .value = &shape.microbatches,
          .argument = "M", .help = "how many there must be (as many as the file has)",
          .lowest = 1, .highest = 2147483647},
+        {.name = "slices", .kind = OPTION_INT, .value = &shape.slices, .argument = "K",
+         .help = "parts that sequences are cut into (as the file says)", .lowest = 1,
+         .highest = 65535},
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of sentences"},
     };
     /* clang-format on */
+    file_add_options(&file, table + 3);
     const command command = {
         .name = "pipesim check",
         .operands = "FILE.csv",
@@ -65,9 +72,11 @@ int pipesim_check(int argc, char **argv)
         return exit_status;
     pst_schedule *schedule = NULL;
     pst_error found = PST_ERROR_INIT, rendezvous = PST_ERROR_INIT, err = PST_ERROR_INIT;
-    pst_status status = source_file(path, microbatches, &schedule, &found);
+    pst_status status = source_file(path, &shape, &file, &schedule, &found);
     if (status == PST_OK)
         status = pst_schedule_check(NULL, schedule, &found);
+    if (status == PST_OK)
+        status = source_check_placement(schedule, &file, &found);
     if (status == PST_OK)
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
     exit_status = status == PST_OK ? 0 : 1;

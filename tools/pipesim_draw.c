@@ -137,7 +137,7 @@ int pipesim_draw(int argc, char **argv)
     pst_schedule *schedule;
     int status = options_parse(&command, argc, argv, &operand, &count);
     if (status == OPTIONS_GO_ON)
-        status = shape_make(&command, &shape, operand, &schedule);
+        status = shape_make(&command, &shape, &c, operand, &schedule);
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;

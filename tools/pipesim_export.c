@@ -28,7 +28,8 @@ int pipesim_export(int argc, char **argv)
     int with_messages = 0, count;
     const char *path = "/dev/stdout", *operand;
     /* clang-format off */
-    option table[SHAPE_OPTION_COUNT + 2] = {
+    costs c = COSTS_INIT;
+    option table[SHAPE_OPTION_COUNT + COSTS_OPTION_COUNT + 2] = {
         {.name = "output", .letter = 'o', .kind = OPTION_STRING, .value = &path,
          .argument = "FILE.csv", .help = "where to write (standard output)"},
         {.name = "comms", .kind = OPTION_FLAG, .value = &with_messages,
@@ -36,6 +37,7 @@ int pipesim_export(int argc, char **argv)
     };
     /* clang-format on */
     shape_add_options(&shape, table + 2);
+    costs_options(&c, table + 2 + SHAPE_OPTION_COUNT);
     const command command = {
         .name = "pipesim export",
         .operands = "SCHEDULE",
@@ -50,7 +52,7 @@ int pipesim_export(int argc, char **argv)
     pst_schedule *schedule;
     int status = options_parse(&command, argc, argv, &operand, &count);
     if (status == OPTIONS_GO_ON)
-        status = shape_make(&command, &shape, operand, &schedule);
+        status = shape_make(&command, &shape, &c, operand, &schedule);
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;

@@ -23,7 +23,7 @@ static int find_closed_form(const pst_schedule *schedule, const shape_options *s
         return 0;
     pst_shape full = shape->shape;
     full.ranks = ranks;
-    full.microbatches = pst_schedule_microbatches(schedule);
+    full.microbatches = pst_schedule_total_microbatches(schedule);
     full.chunks = stages / ranks;
     return pst_schedule_closed_form(pst_schedule_name(schedule), &full,
                                     costs->forward[0], costs->backward_input[0],
@@ -120,7 +120,7 @@ int pipesim_stats(int argc, char **argv)
     pst_schedule *schedule;
     int status = options_parse(&command, argc, argv, &operand, &count);
     if (status == OPTIONS_GO_ON)
-        status = shape_make(&command, &shape, operand, &schedule);
+        status = shape_make(&command, &shape, &c, operand, &schedule);
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;

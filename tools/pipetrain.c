@@ -255,7 +255,7 @@ pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
         shape.ranks = s->stages / s->chunks;
         shape.chunks = s->chunks;
     }
-    return source_schedule(s->schedule, &shape, out, err);
+    return source_schedule(s->schedule, &shape, NULL, out, err);
 }
 
 /* A file brings its own stages and microbatches, unless the user insists; a small batch

@@ -52,14 +52,7 @@ static void catch_stop_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static void log_line(void *user, pst_log_level level, const char *text)
-{
-    (void)user;
-    if (level <= PST_LOG_WARNING)
-        say_warning("%s", text);
-}
-
-static const pst_env environment = {.log = log_line};
+static const pst_env environment = {.log = say_log};
 
 /* A file that will be written at the end can be; nothing is left of the trial. */
 static pst_status try_target(const char *path, pst_error *err)
@@ -164,7 +157,7 @@ static void print_setting(const run *r)
            "%d CPU%s\n",
            pst_schedule_name(r->schedule), pst_schedule_stages(r->schedule),
            pst_schedule_ranks(r->schedule), s->batch,
-           pst_schedule_microbatches(r->schedule), pst_cpu_budget(),
+           pst_schedule_total_microbatches(r->schedule), pst_cpu_budget(),
            pst_cpu_budget() == 1 ? "" : "s");
     fflush(stdout);
 }

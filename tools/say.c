@@ -41,6 +41,13 @@ void say_warning(const char *format, ...)
     fputc('\n', stderr);
 }
 
+void say_log(void *user, pst_log_level level, const char *text)
+{
+    (void)user;
+    if (level <= PST_LOG_WARNING)
+        say_warning("%s", text);
+}
+
 int say_failure(const pst_error *err)
 {
     if (err->file[0] != 0 && err->line > 0)

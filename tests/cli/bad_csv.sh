@@ -66,10 +66,25 @@ refused '0F0,0B0,0RESHARD0\n' \
 # ---- the dialect of old files ------------------------------------------------
 
 old='BW belongs to the dialect from before November 2024, where B was the input part; write I for that B, and B for this BW'
-refused '0F0,0BW0\n' "list.csv:1: cell 2 (\"0BW0\"): $old"
-refused '0F0,0I0,2BW0\n' "list.csv:1: cell 3 (\"2BW0\"): $old"
-refused '0F0,0B0,0W0\n' \
-    'list.csv:1: rank 0, cell 3 (0W0): stage 0 has both a full backward (B) and a split one (I, W) of microbatch 0'
+printf '0F0,0BW0\n' >list.csv
+expect 1 '' "pipesim: list.csv:1: cell 2 (\"0BW0\"): $old" \
+    pipesim check --dialect new list.csv
+expect 0 '~list.csv: valid: 1 ranks, 1 stages, 1 microbatches, 2 actions*' \
+    '~pipesim: warning: list.csv: read in the dialect from before November 2024*' \
+    pipesim check list.csv
+refused '0F0,0I0,2BW0\n' 'list.csv: has both I, of the present dialect, and BW, of the one from before November 2024'
+printf '0F0,0B0,0W0\n' >list.csv
+both='stage 0 has both a full backward (B) and a split one (I, W) of microbatch 0'
+expect 1 '' "pipesim: list.csv:1: rank 0, cell 3 (0W0): $both" \
+    pipesim check --dialect new list.csv
+# As many W as B and no I: an old file too. Any other number of them is not.
+expect 0 '~list.csv: valid: 1 ranks, 1 stages, 1 microbatches, 3 actions*' \
+    '~pipesim: warning: list.csv: read in the dialect from before November 2024*' \
+    pipesim check list.csv
+refused '0F0,0F1,0B0,0W0,0B1\n' "list.csv:1: rank 0, cell 4 (0W0): $both"
+printf '0F0,0B0\n' >list.csv
+expect 1 '' 'pipesim: list.csv:1: rank 0: 0W0 is missing' \
+    pipesim check --dialect old list.csv
 
 # ---- pairs -------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ refused 1 '5 stages for 4 layers; every stage needs a layer: at most 4 stages wo
     --stages 5
 refused 1 '9 microbatches for a batch of 8 sequences; every microbatch needs a sequence: at most 8 microbatches work' \
     --microbatches 9
-refused 1 "'2f2b' is not a schedule; there are gpipe, 1f1b, and files ending in .csv" \
+refused 1 "'2f2b' is not a schedule; there are $(pipesim list |
+    sed -n 's/^\([^ ]*\) - .*/\1,/p' | tr '\n' ' ')and files ending in .csv" \
     --schedule 2f2b
 refused 1 'none.csv: No such file or directory' --schedule none.csv
 expect 0 '' '' pipesim export 1f1b -p 3 -m 4 -o list.csv

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # options_documented.sh - the options that --help lists, that the manual pages list and
-# that bash completes are the same ones.
+# that bash completes are the same ones; so are the schedules, and their pictures.
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 source=$(cd "${srcdir:-.}" && pwd)
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
@@ -62,6 +62,41 @@ for command in $commands; do
 done
 both pipetrain.1 "$(helped pipetrain)" "$(written pipetrain.1 '')"
 
+# ---- schedules --------------------------------------------------------------
+
+# In pipesim-schedules.7 a subsection for each, in the order of the list, with all its
+# aliases and a picture that "pipesim draw" prints.
+page=$source/docs/pipesim-schedules.7
+listed=$(pipesim list | sed -n 's/^\([^ ]*\) - .*/\1/p')
+same 'subsections of pipesim-schedules.7' "$listed" "$(awk '
+    /^\.Sh / { inside = $2 == "SCHEDULES" }
+    /^\.Ss / && inside { print $2 }' "$page")"
+same 'aliases in pipesim-schedules.7' "$(pipesim list | awk '
+    / - / && /^[^ ]/ { name = $1 }
+    $1 == "aliases" { gsub(",", ""); for (i = 2; i <= NF; i++) print name, $i }')" \
+    "$(awk '
+        /^\.Sh / { inside = $2 == "SCHEDULES" }
+        /^\.Ss / { name = $2; also = 0 }
+        /^Also$/ { also = 1; next }
+        !/^\.Li / { also = 0 }
+        inside && also {
+            for (i = 2; i <= NF; i++)
+                if ($i != "," && $i != ".")
+                    print name, $i
+        }' "$page")"
+
+sed -n 's/^\.\\" picture: //p' "$page" >pictures
+same 'a picture of each' "$listed" "$(sed 's/ .*//' pictures)"
+while read -r arguments; do
+    # shellcheck disable=SC2086 # one word an argument
+    same "pipesim-schedules.7: the picture of $arguments" \
+        "$(pipesim draw $arguments --columns 73 | grep '^rank ')" \
+        "$(awk -v wanted=".\\\\\" picture: $arguments" '
+            $0 == wanted { inside = 1; next }
+            /^\.Ed/ { inside = 0 }
+            inside && /^rank / { print }' "$page")"
+done <pictures
+
 # ---- completion -------------------------------------------------------------
 
 if ! command -v bash >/dev/null 2>&1; then
@@ -94,7 +129,7 @@ for command in $commands; do
 done
 both 'completion, pipetrain' "$(helped pipetrain)" "$(completed pipetrain -)"
 
-names=$(pipesim list | sed -n 's/^\([^ ]*\) - .*/\1/p' | tr '\n' ' ' | sed 's/ $//')
+names=$(echo "$listed" | tr '\n' ' ' | sed 's/ $//')
 mkdir empty
 cd empty || exit
 mv ../complete.bash .
@@ -107,13 +142,20 @@ for command in draw stats export; do
     offers "$names folder mine.csv" pipesim $command ''
 done
 offers 'folder mine.csv' pipesim check ''
-offers 'gpipe' pipesim draw g
+offers 'gpipe' pipesim draw gp
 offers 'always auto' pipesim draw 1f1b --color a
 offers 'always auto' pipesim draw 1f1b --color = a
 offers 'always auto never' pipesim draw 1f1b --color =
 offers 'ascending default descending' pipesim export 1f1b --backward-order ''
 offers 'complete.bash folder mine.csv weights.safetensors' pipesim draw 1f1b -o ''
+offers 'default lifo-merged' pipesim stats zb-h1 --weights ''
+for command in draw stats check export; do
+    offers 'bidirectional loop v wave' pipesim $command mine.csv --placement ''
+    offers 'auto new old' pipesim $command mine.csv --dialect ''
+    offers '' pipesim $command mine.csv --slices ''
+done
 offers '' pipesim draw 1f1b -p ''
+offers '' pipesim draw interleaved --group ''
 offers '' pipesim list ''
 offers "$names folder mine.csv" pipetrain --schedule ''
 offers "$names folder mine.csv" pipetrain --schedule =

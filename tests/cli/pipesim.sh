@@ -27,7 +27,9 @@ for command in list draw stats check export; do
     expect 0 "~Usage: pipesim $command *" '' pipesim $command --help
 done
 
-expect 0 'gpipe - all forwards, then all backwards
+expect 0 - '' pipesim list
+names=$(sed -n 's/^\([^ ]*\) - .*/\1/p' ../out)
+same 'list: the first two' 'gpipe - all forwards, then all backwards
   aliases  fill-drain, f-then-b, afab, ScheduleGPipe
   source   Huang et al. 2019 (GPipe); PyTorch ScheduleGPipe
   needs    any p and m; one stage a rank
@@ -37,7 +39,23 @@ expect 0 'gpipe - all forwards, then all backwards
   aliases  one-f-one-b, pipedream-flush, dapple, Schedule1F1B, TrainSchedule, forward_backward_pipelining_without_interleaving
   source   Narayanan et al. 2021 (PipeDream-Flush); Megatron-LM; PyTorch Schedule1F1B
   needs    any p and m; one stage a rank
-  costs    idle (p-1)(F+I+W); rank r holds min(p-r, m) microbatches' '' pipesim list
+  costs    idle (p-1)(F+I+W); rank r holds min(p-r, m) microbatches' "$(sed -n 1,11p ../out)"
+same 'list: five lines a schedule, and one between two' \
+    "$(for name in $names; do
+        echo "$name - aliases source needs costs"
+    done)" "$(awk '/^[^ ]/ { printf "%s -", $1; next }
+        /^  [a-z]/ && NF > 1 { printf " %s", $1; next }
+        NF == 0 { print "" }
+        END { print "" }' ../out)"
+
+# Each of them is made by its name and by each alias, the same list.
+pipesim list | awk '/^[^ ]/ { name = $1 }
+    $1 == "aliases" { gsub(",", ""); for (i = 2; i <= NF; i++) print name, $i }' >aliases
+while read -r name alias; do
+    same "$alias is $name" "$(pipesim export "$name" -p 4 -m 8 | cksum)" \
+        "$(pipesim export "$alias" -p 4 -m 8 | cksum)"
+done <aliases
+rm aliases
 
 # ---- export -----------------------------------------------------------------
 
@@ -100,6 +118,8 @@ expect 0 '{
   "ranks": 2,
   "stages": 2,
   "microbatches": 2,
+  "replicas": 1,
+  "slices": 1,
   "actions": 16,
   "rendezvous": null
 }' '' pipesim check comms.csv --json
@@ -111,6 +131,154 @@ expect 1 '{
   "line": 2,
   "message": "cell 1 (\"1F0;\"): '"';'"' after the action; nothing may follow it"
 }' '' pipesim check bad.csv --json
+
+# ---- what a list says beside the grammar ------------------------------------
+
+rendezvous='sends that wait for their receiver, each receive just before its use: *'
+expect 0 '' '' pipesim export dualpipe -p 2 -m 4 -o two.csv
+same 'dualpipe: the list' '0F0,3F0,0F1,3B0,(3F1;0B0)OVERLAP_F_B,3B1,0I1,0W1
+2F0,1F0,2F1,1B0,(1F1;2B0)OVERLAP_F_B,1B1,2I1,2W1' "$(cat two.csv)"
+same 'dualpipe: beside it' '{"penstock_schedule": 1, "replicas": 2, "slices": 1}' \
+    "$(cat two.csv.meta.json)"
+valid="two.csv: valid: 2 ranks, 4 stages, 4 microbatches, 18 actions
+sends that are buffered: no deadlock
+$rendezvous"
+expect 0 "~$valid" '' pipesim check two.csv
+expect 0 "~$valid" '' pipesim check two.csv -m 4
+expect 1 '' 'pipesim: two.csv: has 4 microbatches; 2 were asked for' \
+    pipesim check two.csv -m 2
+expect 0 "~$valid" '' pipesim check two.csv --placement bidirectional
+expect 1 '' 'pipesim: two.csv: stage 2 stands on rank 1; --placement loop puts it on rank 0' \
+    pipesim check two.csv --placement loop
+expect 0 '' '' pipesim export two.csv -o copy.csv
+true_that 'dualpipe: a copy' cmp two.csv copy.csv
+true_that 'dualpipe: beside the copy' cmp two.csv.meta.json copy.csv.meta.json
+rm copy.csv copy.csv.meta.json
+expect 0 "$(cat two.csv)" '' sh -c 'pipesim export two.csv | cat'
+mv two.csv.meta.json elsewhere
+expect 1 '' 'pipesim: two.csv:2: deadlock: rank 1 waits in 2F0 (cell 1) for 1F0 of rank 1' \
+    pipesim check two.csv
+expect 1 '' - pipesim draw two.csv -o two.svg
+expect 0 "~$valid" '' pipesim check two.csv --placement bidirectional
+expect 0 - '' pipesim stats two.csv --placement bidirectional
+holds 'two replicas' 'schedule      two.csv: 2 ranks, 4 stages, 4 microbatches'
+holds 'two replicas' 'makespan      12'
+for text in '{' '{"penstock_schedule": 2}' '{"penstock_schedule": 1, "replicas": 0}'; do
+    echo "$text" >two.csv.meta.json
+    expect 1 '' '~pipesim: two.csv.meta.json:*' pipesim check two.csv
+done
+mv elsewhere two.csv.meta.json
+expect 0 '' '' pipesim export 1f1b -p 2 -m 4 -o two.csv
+true_that 'a list without replicas: nothing is beside it' test ! -e two.csv.meta.json
+expect 0 "~two.csv: valid: 2 ranks, 2 stages, 4 microbatches, 16 actions*" '' \
+    pipesim check two.csv
+
+expect 0 '' '' pipesim export seq1f1b -p 2 -m 2 -o two.csv
+same 'seq1f1b: beside it' '{"penstock_schedule": 1, "replicas": 1, "slices": 2}' \
+    "$(cat two.csv.meta.json)"
+expect 0 '~two.csv: valid: 2 ranks, 2 stages, 2 microbatches, 16 actions*' '' \
+    pipesim check two.csv
+expect 0 '~two.csv: valid: 2 ranks, 2 stages, 1 microbatches, 16 actions*' '' \
+    pipesim check two.csv --slices 4
+expect 1 '' 'pipesim: 3 slices, and 4 microbatch ids in the list; the ids count slices, so they must be a multiple' \
+    pipesim check two.csv --slices 3
+rm two.csv two.csv.meta.json
+
+expect 0 '' '' pipesim export interleaved -p 2 -m 4 -o loop.csv
+for placement in loop 0,1,0,1; do
+    expect 0 "~loop.csv: valid: 2 ranks, 4 stages, 4 microbatches, 32 actions
+sends that are buffered: no deadlock
+$rendezvous" '' pipesim check loop.csv --placement $placement
+done
+for placement in v wave 0,1,1,0; do
+    line="pipesim: loop.csv: stage 2 stands on rank 0; --placement $placement puts it on rank 1"
+    expect 1 '' "$line" pipesim check loop.csv --placement $placement
+    expect 1 '' "$line" pipesim stats loop.csv --placement $placement
+    expect 1 '' "$line" pipesim export loop.csv --placement $placement -o copy.csv
+    expect 1 '' "$line" pipesim draw loop.csv --placement $placement -o loop.svg
+done
+for placement in 0,1,0 0,1,0,1,0 ring ''; do
+    expect 1 '' "pipesim: --placement '$placement': loop, v, wave, bidirectional, or 4 ranks with commas between them would work" \
+        pipesim check loop.csv --placement "$placement"
+done
+expect 1 '' 'pipesim: --placement is for files; zb-v has its own' \
+    pipesim draw zb-v -p 2 -m 4 --placement v
+rm loop.csv
+
+# B and W beside each other are the old B and W, unless the file is said to be new.
+printf '0F0,0B0,0W0\n1F0,1BW0\n' >old.csv
+warning='pipesim: warning: old.csv: read in the dialect from before November 2024, where B is the input part and BW the full backward'
+expect 0 '0F0,0I0,0W0
+1F0,1B0' "$warning" pipesim export old.csv
+expect 0 '0F0,0I0,0W0
+1F0,1B0' '' pipesim export old.csv --dialect old
+expect 1 '' '~pipesim: old.csv:2: cell 2 ("1BW0"): BW belongs to the dialect from before November 2024*' \
+    pipesim export old.csv --dialect new
+expect 2 '' "pipesim: --dialect 'newer': must be one of auto, new, old; see 'pipesim check --help'" \
+    pipesim check old.csv --dialect newer
+rm old.csv
+
+printf '"0F0",0B0junk\n' >loose.csv
+expect 1 '' 'pipesim: loose.csv:1: cell 1 (""0F0""): quoted; cells are written without quotes' \
+    pipesim export loose.csv
+expect 0 '0F0,0B0' "pipesim: warning: loose.csv:1: cell 2: 'junk' is ignored, as PyTorch's loader does" \
+    pipesim export loose.csv --lenient
+printf '0F,0B0\n' >loose.csv
+expect 1 '' '~pipesim: loose.csv:1: cell 1 ("0F"): no microbatch after F; *' \
+    pipesim check loose.csv --lenient
+rm loose.csv
+
+# ---- shapes -----------------------------------------------------------------
+
+expect 0 '0F0,0F1,2F0,2F1,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,2B2,2B3,0B2,0B3
+1F0,1F1,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,1B2,1B3' '' \
+    pipesim export interleaved -p 2 -m 4
+expect 0 - '' pipesim export interleaved -p 2 -m 4 --group 2
+group='a group is at least p and leaves none or at least p microbatches over'
+expect 0 - '' pipesim stats interleaved -p 4 -m 8 --group 4
+holds '--group 4, m = 8' 'makespan      28.5   closed form 28.5 = (m v+p-1)(F+I+W)/v'
+for m in 6 7; do
+    expect 1 '' "pipesim: interleaved: groups of 4 with p=4 and m=$m would deadlock; $group: $m works" \
+        pipesim stats interleaved -p 4 -m $m --group 4
+done
+expect 1 '' "pipesim: interleaved: groups of 3 with p=4 and m=8 would deadlock; $group: 4 works" \
+    pipesim stats interleaved -p 4 -m 8 --group 3
+expect 0 '0F0,0F1,0F2,(0F3;0B0)OVERLAP_F_B,0B1,0B2,0B3
+1F0,(1F1;1B0)OVERLAP_F_B,(1F2;1B1)OVERLAP_F_B,(1F3;1B2)OVERLAP_F_B,1B3' '' \
+    pipesim export eager-1f1b -p 2 -m 4 --pairs
+expect 0 '0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3
+1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3' '' \
+    pipesim export eager-1f1b -p 2 -m 4 --warmup-extra 1
+expect 0 '0F0,0F1,0B0,0F2,0B1,0B2
+1F0,1I0,1F1,1B1,1F2,1I2,1W2,1W0' '' \
+    pipesim export zb-h1 -p 2 -m 3 --weights lifo-merged
+
+# What a schedule has no use for, it refuses; "whose" are those that have one.
+expect 1 '' '~pipesim: 1f1b has no groups; interleaved, * have' \
+    pipesim stats 1f1b -p 2 -m 2 --group 2
+expect 1 '' '~pipesim: 1f1b has no longer warm-up; eager-1f1b, interleaved* have' \
+    pipesim stats 1f1b -p 2 -m 2 --warmup-extra 1
+expect 1 '' '~pipesim: 1f1b has no slices; seq1f1b*' pipesim stats 1f1b -p 2 -m 2 --slices 2
+expect 1 '' '~pipesim: 1f1b has no choice of the order of W; zb-h1*' \
+    pipesim stats 1f1b -p 2 -m 2 --weights lifo-merged
+expect 1 '' '~pipesim: 1f1b has no choice of the backward order; gpipe, looped-bfs* have' \
+    pipesim stats 1f1b -p 2 -m 2 --backward-order ascending
+
+expect 1 '' 'pipesim: dualpipe: 3 ranks; it needs an even number: use 2 or 4, or dualpipev' \
+    pipesim draw dualpipe -p 3 -m 8
+expect 1 '' 'pipesim: dualpipe: 1 ranks; it needs an even number: use 2 or 4, or dualpipev' \
+    pipesim draw dualpipe -p 1 -m 8
+even='it needs an even number of at least 2p: use'
+expect 1 '' "pipesim: dualpipe: 6 microbatches on 4 ranks; $even 8, or zb-v" \
+    pipesim draw dualpipe -p 4 -m 6
+expect 1 '' "pipesim: dualpipe: 9 microbatches on 4 ranks; $even 10, or zb-v" \
+    pipesim draw dualpipe -p 4 -m 9
+expect 1 '' 'pipesim: dualpipe: 1 chunk a rank; it puts two stages on each rank: use 2' \
+    pipesim draw dualpipe -p 4 -m 8 -v 1
+expect 1 '' 'pipesim: dualpipev: 7 microbatches on 4 ranks; it needs at least 2p: use 8, or zb-v' \
+    pipesim draw dualpipev -p 4 -m 7
+expect 1 '' 'pipesim: chimera: 7 microbatches; each replica takes half of them: use 8' \
+    pipesim draw chimera -p 4 -m 7
 
 # ---- stats ------------------------------------------------------------------
 
@@ -147,6 +315,15 @@ holds 'one rank' '   0           3           0    0.0                 1'
 # 4 * 3 + 2c(m+p-2-floor(m/p)) = 12 + 2 * 0.5 * 2.
 expect 0 - '' pipesim stats 1f1b -p 2 -m 3 --latency 0.5
 holds latency 'makespan      14   closed form 14 = (m+p-1)(F+I+W) + 2c(m+p-2-floor(m/p))'
+
+# A slice takes a k-th of a microbatch: (4 * 8 + 4 - 1) slices of 3/4.
+expect 0 - '' pipesim stats seq1f1b -p 4 -m 8 --slices 4
+holds slices 'schedule      seq1f1b: 4 ranks, 4 stages, 8 microbatches'
+holds slices 'makespan      26.25   closed form 26.25 = (m k+p-1)(F+I+W)/k'
+holds slices 'ideal         24 (work of the busiest rank)'
+holds slices '   0          24        2.25    8.6                 7'
+expect 0 - '' pipesim stats seq1f1b -p 4 -m 8
+holds '2 slices' 'makespan      28.5   closed form 28.5 = (m k+p-1)(F+I+W)/k'
 
 # Bytes take time too: 4 bytes at 8 a unit are half a unit. No closed form is shown.
 expect 0 - '' pipesim stats 1f1b -p 2 -m 3 --message-bytes 4 --bandwidth 8
@@ -347,8 +524,8 @@ expect 1 '' 'pipesim: .: is a folder; name a file' pipesim export 1f1b -p 2 -m 2
 
 expect 2 '' "pipesim: unknown command 'lst'; did you mean 'list'?" pipesim lst
 expect 2 '' "pipesim: unknown command 'qwertz'; see 'pipesim --help'" pipesim qwertz
-expect 1 '' "pipesim: '2f2b' is not a schedule; there are gpipe, 1f1b, and files ending in .csv" \
-    pipesim draw 2f2b -p 2 -m 2
+expect 1 '' "pipesim: '2f2b' is not a schedule; there are $(echo "$names" |
+    sed 's/$/,/' | tr '\n' ' ')and files ending in .csv" pipesim draw 2f2b -p 2 -m 2
 expect 2 '' "pipesim: SCHEDULE is missing; see 'pipesim draw --help'" pipesim draw
 expect 2 '' "pipesim: FILE.csv is missing; see 'pipesim check --help'" pipesim check
 expect 2 '' "pipesim: 'gpipe': one operand too many; see 'pipesim stats --help'" \
@@ -382,7 +559,7 @@ expect 2 '' "pipesim: --latency 'nan': not a number; see 'pipesim stats --help'"
     pipesim stats 1f1b -p 2 -m 2 --latency nan
 expect 2 '' "pipesim: --color 'blue': must be one of auto, always, never; see 'pipesim draw --help'" \
     pipesim draw 1f1b -p 2 -m 2 --color blue
-expect 1 '' 'pipesim: 1f1b: 2 chunks a rank; it puts one stage on each rank: use 1 chunk' \
+expect 1 '' 'pipesim: 1f1b: 2 chunks a rank; it puts one stage on each rank: use 1' \
     pipesim stats 1f1b -p 2 -m 2 -v 2
 expect 1 '' "pipesim: --forward '1,2,3': 3 numbers; give 1, or one a rank (2), or one a stage (2)" \
     pipesim stats 1f1b -p 2 -m 2 --forward 1,2,3

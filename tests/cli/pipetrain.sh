@@ -51,6 +51,39 @@ printf '0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3\n1F0,(1F1;1B0)OVERLAP_F_B,(1F2;1B1)OVERL
     >list.csv
 same 'a list with pairs' "$plain" "$(digest --schedule list.csv)"
 
+# Of as many microbatches as sequences; those with two chunks a rank are on two ranks.
+plain8=$(digest --microbatches 8 --stages 1)
+for schedule in eager-1f1b interleaved looped-bfs zb-h1 zb-h2 interleaved-zb zb-v \
+    dualpipev hanayo gis; do
+    case $schedule in
+    eager-1f1b | zb-h1 | zb-h2) chunks=1 ;;
+    *) chunks=2 ;;
+    esac
+    same "--schedule $schedule --chunks $chunks" "$plain8" \
+        "$(digest --microbatches 8 --stages 4 --schedule $schedule --chunks $chunks)"
+done
+
+# Two replicas add up in an order of their own: the same loss, and the same bits again.
+loss8=$(train --microbatches 8 --stages 1 | tail -n 1)
+for schedule in dualpipe chimera; do
+    replicas="--microbatches 8 --stages 8 --chunks 2 --schedule $schedule"
+    # shellcheck disable=SC2086 # one word an argument
+    expect 0 "~*
+$loss8" '' train $replicas
+    # shellcheck disable=SC2086
+    same "$replicas, twice" "$(digest $replicas)" "$(digest $replicas)"
+done
+expect 0 '' '' pipesim export dualpipe -p 4 -m 8 -o two.csv
+same 'dualpipe from a file' "$(digest --microbatches 8 --stages 8 --chunks 2 \
+    --schedule dualpipe)" "$(digest --microbatches 8 --schedule two.csv)"
+
+expect 1 '' 'pipetrain: schedule seq1f1b cuts sequences into 2 slices; this trainer runs whole sequences' \
+    train --schedule seq1f1b --stages 4
+expect 1 '' 'pipetrain: schedule forward-only has no backward action; training needs them' \
+    train --schedule forward-only --stages 4
+expect 1 '' 'pipetrain: zb-v: 1 chunk a rank; it puts two stages on each rank: use 2' \
+    train --schedule zb-v --stages 4
+
 untied=$(digest --untied)
 differ '--untied' "$plain" "$untied"
 for stages in 1 3 4; do

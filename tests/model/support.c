@@ -25,6 +25,7 @@ static small completed(const small *how)
     if (s.schedule == NULL)
         s.schedule = "1f1b";
     set_default(&s.stages, 1);
+    set_default(&s.chunks, 1);
     set_default(&s.microbatches, 2);
     set_default(&s.batch, 4);
     set_default(&s.model.layers, 4);
@@ -38,7 +39,9 @@ static small completed(const small *how)
 pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err)
 {
     const small s = completed(how);
-    const pst_shape shape = {.ranks = s.stages, .microbatches = s.microbatches};
+    const pst_shape shape = {.ranks = s.stages / s.chunks,
+                             .microbatches = s.microbatches,
+                             .chunks = s.chunks};
     pst_schedule *schedule;
     pst_status status = pst_schedule_create(NULL, s.schedule, &shape, &schedule, err);
     if (status != PST_OK)

@@ -10,7 +10,8 @@
 /* What a small trainer is made from; a zero has the default beside it. */
 typedef struct small {
     const char *schedule; /* "1f1b"                                            */
-    int stages;           /* 1                                                 */
+    int stages;           /* 1; over all replicas                              */
+    int chunks;           /* 1: stages on each rank                            */
     int microbatches;     /* 2                                                 */
     int batch;            /* 4                                                 */
     uint64_t seed;        /* 0 is 0                                            */

@@ -63,6 +63,66 @@ START_TEST(bits_do_not_depend_on_the_cut_or_the_list)
 }
 END_TEST
 
+static const struct {
+    const char *schedule;
+    int stages, chunks;
+} kinds[] = {
+    {"gpipe", 4, 1},       {"eager-1f1b", 4, 1},     {"interleaved", 4, 2},
+    {"looped-bfs", 4, 2},  {"zb-h1", 4, 1},          {"zb-h2", 4, 1},
+    {"zb-v", 4, 2},        {"interleaved-zb", 4, 2}, {"dualpipev", 4, 2},
+    {"hanayo", 4, 2},      {"hanayo", 4, 4},         {"gis", 4, 2},
+    {"interleaved", 3, 3}, {"looped-bfs", 2, 2},
+};
+
+static small kind_shape(const char *schedule, int stages, int chunks)
+{
+    small how = shape_of(schedule, stages, 0, 0);
+    how.chunks = chunks;
+    how.microbatches = 8;
+    return how;
+}
+
+START_TEST(every_kind_gives_the_bits_of_one_stage)
+{
+    const small one = kind_shape("1f1b", 1, 1);
+    const small how =
+        kind_shape(kinds[_i].schedule, kinds[_i].stages, kinds[_i].chunks);
+    char first[65], other[65];
+    digest_after(&one, 4, first);
+    digest_after(&how, 4, other);
+    ck_assert_str_eq(first, other);
+}
+END_TEST
+
+static const struct {
+    const char *schedule;
+    int stages;
+} replicated[] = {{"dualpipe", 8}, {"dualpipe", 4}, {"chimera", 8}, {"chimera", 4}};
+
+/* Two replicas add their sums, so only nearly the same; but each run as the last. */
+START_TEST(replicas_match_one_stage_and_repeat_themselves)
+{
+    const small one = kind_shape("1f1b", 1, 1);
+    const small how = kind_shape(replicated[_i].schedule, replicated[_i].stages, 2);
+    char first[65], again[65];
+    size_t count;
+    pst_trainer *a = small_trainer(&one), *b = small_trainer(&how);
+    for (int step = 0; step < 4; step++)
+        ck_assert_double_eq_tol(step_of(a, &one, (uint64_t)step),
+                                step_of(b, &how, (uint64_t)step), 1e-5);
+    const pst_tensor *x = pst_trainer_weights(a, &count);
+    const pst_tensor *y = pst_trainer_weights(b, &count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < x[i].count; k++)
+            ck_assert_float_eq_tol(x[i].data[k], y[i].data[k], 1e-4f);
+    pst_trainer_destroy(a);
+    pst_trainer_digest(b, first);
+    pst_trainer_destroy(b);
+    digest_after(&how, 4, again);
+    ck_assert_str_eq(first, again);
+}
+END_TEST
+
 /* A list of one's own: I and W apart, weights last and in descending order. */
 static pst_schedule *delayed_weights(int stages, int microbatches)
 {
@@ -315,6 +375,10 @@ Suite *pst_test_suite(void)
     tcase_set_timeout(bits, 240);
     tcase_add_loop_test(bits, bits_do_not_depend_on_the_cut_or_the_list, 0, 4);
     tcase_add_test(bits, bits_do_not_depend_on_when_weights_are_due);
+    tcase_add_loop_test(bits, every_kind_gives_the_bits_of_one_stage, 0,
+                        sizeof kinds / sizeof *kinds);
+    tcase_add_loop_test(bits, replicas_match_one_stage_and_repeat_themselves, 0,
+                        sizeof replicated / sizeof *replicated);
     suite_add_tcase(suite, bits);
     TCase *runs = tcase_create("runs");
     tcase_set_timeout(runs, 240);

@@ -51,3 +51,11 @@ TESTS += \
 	%D%/test_simulate \
 	%D%/test_csv \
 	%D%/test_report_json
+
+check_PROGRAMS += %D%/test_listings
+%C%_test_listings_LDADD = $(sched_test_libs)
+TESTS += %D%/test_listings
+
+check_PROGRAMS += %D%/test_zoo
+%C%_test_zoo_LDADD = $(sched_test_libs)
+TESTS += %D%/test_zoo

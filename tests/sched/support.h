@@ -29,7 +29,7 @@ static inline void assert_error(const pst_error *err, pst_status status,
 static inline char *data_path(const char *name, char path[PATH_SIZE])
 {
     const char *srcdir = getenv("srcdir");
-    int length = snprintf(path, PATH_SIZE, "%s/tests/data/schedules/%s",
+    int length = snprintf(path, PATH_SIZE, "%s/tests/reference/%s",
                           srcdir != NULL ? srcdir : ".", name);
     ck_assert_int_lt(length, PATH_SIZE);
     return path;
@@ -40,7 +40,7 @@ static inline pst_schedule *parse(const char *text)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
-    pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), 0, &schedule, &err);
+    pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), NULL, &schedule, &err);
     ck_assert_msg(schedule != NULL, "%s:%d: %s", err.file, err.line, err.text);
     return schedule;
 }
@@ -50,7 +50,7 @@ static inline pst_schedule *read_data(const char *name)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     char path[PATH_SIZE];
-    pst_schedule_read_csv(NULL, data_path(name, path), 0, &schedule, &err);
+    pst_schedule_read_csv(NULL, data_path(name, path), NULL, &schedule, &err);
     ck_assert_msg(schedule != NULL, "%s:%d: %s", err.file, err.line, err.text);
     return schedule;
 }

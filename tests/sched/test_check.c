@@ -91,8 +91,8 @@ static const fault faults[] = {
     {"0I0,0F0,0W0\n", 1, "rank 0, cell 1 (0I0): comes before 0F0"},
     {"0F0,,,0W0,0I0\n", 1, "rank 0, cell 4 (0W0): comes before 0I0"},
     /* both kinds of backward */
-    {"0F0,0B0,0W0\n", 1,
-     "rank 0, cell 3 (0W0): stage 0 has both a full backward (B) and a split one (I, "
+    {"0F0,0F1,0B0,0B1,0W0\n", 1,
+     "rank 0, cell 5 (0W0): stage 0 has both a full backward (B) and a split one (I, "
      "W) of "
      "microbatch 0"},
     {"0F0,0I0,0B0\n", 1,

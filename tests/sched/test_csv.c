@@ -92,7 +92,7 @@ START_TEST(the_text_need_not_end_in_zero)
     char row[ROW_SIZE];
     pst_schedule *schedule = NULL;
     ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", "0F0,0B0junk", 7, 1, &schedule, NULL),
+        pst_schedule_parse_csv(NULL, "t.csv", "0F0,0B0junk", 7, NULL, &schedule, NULL),
         PST_OK);
     ck_assert_str_eq(row_text(schedule, 0, row), "0F0 0B0");
     pst_schedule_destroy(schedule);
@@ -166,9 +166,11 @@ static const malformed refused[] = {
     {"0F0,0UNSHARD3\n", 1, "cell 2 (\"0UNSHARD3\"): UNSHARD takes no microbatch"},
     {"0F0,0REDUCE_GRAD0\n", 1,
      "cell 2 (\"0REDUCE_GRAD0\"): REDUCE_GRAD takes no microbatch"},
-    /* the dialect of old */
-    {"0F0,0B0,0BW0\n", 1, "cell 3 (\"0BW0\"): " OLD_DIALECT},
-    {"0F0\n2BW\n", 2, "cell 1 (\"2BW\"): " OLD_DIALECT},
+    /* two dialects at once */
+    {"0F0,0I0,0W0,0F1,0BW1\n", 0,
+     "has both I, of the present dialect, and BW, of the one from before November "
+     "2024"},
+    {"0F0\n2BW\n", 2, "cell 1 (\"2BW\"): no microbatch after B; " GRAMMAR},
     /* quotes */
     {"\"0F0\",0B0\n", 1,
      "cell 1 (\"\"0F0\"\"): quoted; cells are written without quotes"},
@@ -229,7 +231,7 @@ START_TEST(texts_that_are_refused)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     const char *text = refused[_i].text;
-    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "dir/t.csv", text, strlen(text), 0,
+    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "dir/t.csv", text, strlen(text), NULL,
                                             &schedule, &err),
                      PST_EFORMAT);
     assert_error(&err, PST_EFORMAT, "dir/t.csv", refused[_i].line, refused[_i].message);
@@ -243,8 +245,8 @@ START_TEST(crlf_is_refused_alike)
     pst_error lf = PST_ERROR_INIT, crlf = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     const char *a = "0F0\n1F0,1Fx\n", *b = "0F0\r\n1F0,1Fx\r\n";
-    pst_schedule_parse_csv(NULL, "t.csv", a, strlen(a), 0, &schedule, &lf);
-    pst_schedule_parse_csv(NULL, "t.csv", b, strlen(b), 0, &schedule, &crlf);
+    pst_schedule_parse_csv(NULL, "t.csv", a, strlen(a), NULL, &schedule, &lf);
+    pst_schedule_parse_csv(NULL, "t.csv", b, strlen(b), NULL, &schedule, &crlf);
     assert_error(&crlf, PST_EFORMAT, lf.file, lf.line, lf.text);
     ck_assert_int_eq(crlf.line, 2);
 }
@@ -271,7 +273,7 @@ START_TEST(nul_bytes_are_refused)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", with_nul[_i].text,
-                                            with_nul[_i].bytes, 0, &schedule, &err),
+                                            with_nul[_i].bytes, NULL, &schedule, &err),
                      PST_EFORMAT);
     assert_error(&err, PST_EFORMAT, "t.csv", 1, with_nul[_i].message);
 }
@@ -295,7 +297,7 @@ START_TEST(huge_numbers_are_refused)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", huge[_i], strlen(huge[_i]),
-                                            0, &schedule, &err),
+                                            NULL, &schedule, &err),
                      PST_EFORMAT);
     ck_assert_str_eq(err.file, "t.csv");
     ck_assert_int_eq(err.line, 1);
@@ -309,9 +311,9 @@ START_TEST(only_cells_without_a_microbatch)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     const char *text = "0UNSHARD\n";
-    ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), 0, &schedule, &err),
-        PST_EFORMAT);
+    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), NULL,
+                                            &schedule, &err),
+                     PST_EFORMAT);
     ck_assert_str_eq(err.file, "t.csv");
     ck_assert_msg(strstr(err.text, "-1") == NULL, "%s", err.text);
 }
@@ -327,12 +329,13 @@ START_TEST(too_many_lines)
     memset(text, '\n', bytes + 1);
     memcpy(text, "0F0", 3);
     ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", text, bytes, 0, &schedule, &err), PST_OK);
+        pst_schedule_parse_csv(NULL, "t.csv", text, bytes, NULL, &schedule, &err),
+        PST_OK);
     ck_assert_int_eq(pst_schedule_ranks(schedule), MOST);
     pst_schedule_destroy(schedule);
     schedule = NULL;
     ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", text, bytes + 1, 0, &schedule, &err),
+        pst_schedule_parse_csv(NULL, "t.csv", text, bytes + 1, NULL, &schedule, &err),
         PST_EFORMAT);
     assert_error(&err, PST_EFORMAT, "t.csv", MOST + 1,
                  "more than 65535 lines; each line is a rank");
@@ -341,19 +344,100 @@ START_TEST(too_many_lines)
 }
 END_TEST
 
+/* ---- dialects and leniency ---------------------------------------------- */
+
+static const struct {
+    const char *text;
+    pst_csv_dialect dialect;
+    const char *row;
+} dialects[] = {
+    {"0F0,0B0,0W0,0F1,0BW1\n", PST_CSV_AUTO, "0F0 0I0 0W0 0F1 0B1"},
+    {"0F0,0B0,0W0\n", PST_CSV_AUTO, "0F0 0I0 0W0"},
+    {"0F0,0BW0\n", PST_CSV_OLD, "0F0 0B0"},
+    {"0F0,0B0\n", PST_CSV_AUTO, "0F0 0B0"},
+    {"0F0,0B0\n", PST_CSV_OLD, "0F0 0I0"},
+    {"0F0,0B0,0W0\n", PST_CSV_NEW, "0F0 0B0 0W0"},
+};
+
+START_TEST(old_files_mean_what_they_meant)
+{
+    const pst_csv_options options = {.dialect = dialects[_i].dialect};
+    char row[ROW_SIZE];
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    pst_schedule_parse_csv(NULL, "t.csv", dialects[_i].text, strlen(dialects[_i].text),
+                           &options, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    ck_assert_str_eq(row_text(schedule, 0, row), dialects[_i].row);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
+START_TEST(new_files_have_no_bw)
+{
+    const pst_csv_options options = {.dialect = PST_CSV_NEW};
+    const char *text = "0F0,0BW0\n";
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), &options,
+                                            &schedule, &err),
+                     PST_EFORMAT);
+    assert_error(&err, PST_EFORMAT, "t.csv", 1, "cell 2 (\"0BW0\"): " OLD_DIALECT);
+}
+END_TEST
+
+static int warnings;
+
+static void count_warning(void *user, pst_log_level level, const char *text)
+{
+    ck_assert_int_eq(level, PST_LOG_WARNING);
+    ck_assert_str_eq(text, user);
+    warnings++;
+}
+
+static const struct {
+    const char *text;
+    const char *row;
+    char warning[96];
+} lenient[] = {
+    {"0F0junk,0B0\n", "0F0 0B0",
+     "t.csv:1: cell 1: 'junk' is ignored, as PyTorch's loader does"},
+    {"0F0,0B0 x\n", "0F0 0B0",
+     "t.csv:1: cell 2: ' x' is ignored, as PyTorch's loader does"},
+    {"\"0F0\",0B0\n", "0F0 0B0", ""},
+};
+
+START_TEST(leniency_says_what_it_ignores)
+{
+    const pst_csv_options options = {.lenient = 1};
+    const pst_env env = {.log = count_warning, .user = (void *)lenient[_i].warning};
+    char row[ROW_SIZE];
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    warnings = 0;
+    pst_schedule_parse_csv(&env, "t.csv", lenient[_i].text, strlen(lenient[_i].text),
+                           &options, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    ck_assert_str_eq(row_text(schedule, 0, row), lenient[_i].row);
+    ck_assert_int_eq(warnings, lenient[_i].warning[0] != 0);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
 START_TEST(microbatches_that_were_asked_for)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     const char *text = "0F0,0F1\n1F0,1F1\n";
-    ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), 2, &schedule, &err),
-        PST_OK);
+    const pst_csv_options two = {.microbatches = 2}, three = {.microbatches = 3};
+    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), &two,
+                                            &schedule, &err),
+                     PST_OK);
     pst_schedule_destroy(schedule);
     schedule = NULL;
-    ck_assert_int_eq(
-        pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), 3, &schedule, &err),
-        PST_EFORMAT);
+    ck_assert_int_eq(pst_schedule_parse_csv(NULL, "t.csv", text, strlen(text), &three,
+                                            &schedule, &err),
+                     PST_EFORMAT);
     assert_error(&err, PST_EFORMAT, "t.csv", 0, "has 2 microbatches; 3 were asked for");
     ck_assert_ptr_null(schedule);
 }
@@ -380,7 +464,7 @@ static pst_schedule *read_list(void)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
-    pst_schedule_read_csv(NULL, file, 0, &schedule, &err);
+    pst_schedule_read_csv(NULL, file, NULL, &schedule, &err);
     ck_assert_msg(schedule != NULL, "%s:%d: %s", err.file, err.line, err.text);
     return schedule;
 }
@@ -438,7 +522,7 @@ END_TEST
 START_TEST(data_files_come_back)
 {
     static const char *const names[] = {"deepspeed-1f1b_p4_m7_v1.csv",
-                                        "pytorch-1f1b_p4_m8_v1_sendrecv.csv"};
+                                        "comms/pytorch-1f1b_p4_m8_v1_sendrecv.csv"};
     pst_schedule *schedule = read_data(names[_i]);
     write_list(schedule);
     pst_schedule *again = read_list();
@@ -453,7 +537,7 @@ START_TEST(a_malformed_file_is_named)
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     put_file(file, "0F0,0B0\r\n1F0,,1C0\r\n");
-    ck_assert_int_eq(pst_schedule_read_csv(NULL, file, 0, &schedule, &err),
+    ck_assert_int_eq(pst_schedule_read_csv(NULL, file, NULL, &schedule, &err),
                      PST_EFORMAT);
     file[sizeof err.file - 1] = 0;
     assert_error(&err, PST_EFORMAT, file, 2, "cell 3 (\"1C0\"): " GRAMMAR);
@@ -466,7 +550,7 @@ START_TEST(a_missing_file)
     char text[2 * PATH_SIZE];
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
-    ck_assert_int_eq(pst_schedule_read_csv(NULL, file, 0, &schedule, &err), PST_EIO);
+    ck_assert_int_eq(pst_schedule_read_csv(NULL, file, NULL, &schedule, &err), PST_EIO);
     snprintf(text, sizeof text, "%s: %s", file, strerror(ENOENT));
     assert_error(&err, PST_EIO, "", 0, text);
 }
@@ -509,13 +593,13 @@ static pst_status write_and_read(const pst_env *env, pst_error *err)
     pst_schedule *schedule;
     const char *text = "0F0,,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1B0,1F1,1B1\n";
     pst_status status =
-        pst_schedule_parse_csv(env, "t.csv", text, strlen(text), 0, &schedule, err);
+        pst_schedule_parse_csv(env, "t.csv", text, strlen(text), NULL, &schedule, err);
     if (status != PST_OK)
         return status;
     status = pst_schedule_write_csv(env, schedule, file, err);
     pst_schedule_destroy(schedule);
     if (status == PST_OK)
-        status = pst_schedule_read_csv(env, file, 0, &schedule, err);
+        status = pst_schedule_read_csv(env, file, NULL, &schedule, err);
     if (status == PST_OK)
         pst_schedule_destroy(schedule);
     return status;
@@ -575,6 +659,11 @@ Suite *pst_test_suite(void)
     tcase_add_test(bad, only_cells_without_a_microbatch);
     tcase_add_test(bad, too_many_lines);
     tcase_add_test(bad, microbatches_that_were_asked_for);
+    tcase_add_loop_test(bad, old_files_mean_what_they_meant, 0,
+                        sizeof dialects / sizeof *dialects);
+    tcase_add_test(bad, new_files_have_no_bw);
+    tcase_add_loop_test(bad, leniency_says_what_it_ignores, 0,
+                        sizeof lenient / sizeof *lenient);
     suite_add_tcase(suite, bad);
     add_files(suite);
     return suite;

@@ -47,7 +47,7 @@ static const struct {
 START_TEST(lowered_as_by_pytorch)
 {
     char name[80];
-    snprintf(name, sizeof name, "pytorch-%s_p%d_m%d_v1_sendrecv.csv",
+    snprintf(name, sizeof name, "comms/pytorch-%s_p%d_m%d_v1_sendrecv.csv",
              references[_i].schedule, references[_i].ranks,
              references[_i].microbatches);
     pst_schedule *wanted = read_data(name);

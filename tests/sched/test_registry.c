@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_registry.c - named schedules against listings of the programs they come from,
- * and their closed forms against the simulator.
- *
- * tests/data/schedules/INDEX.csv names the listings and what a simulation of each
- * gave, with F = I = W = 1 and messages that take no time.
+ * test_registry.c - names, refusals, small lists by hand, and closed forms against the
+ * simulator. Listings of other programs are in test_listings.c.
  */
 #include <limits.h>
 #include <string.h>
@@ -15,35 +12,6 @@
 
 #include "tests/sched/support.h"
 #include "tests/suite.h"
-
-enum { MOST_LISTINGS = 100 };
-
-typedef struct listing {
-    char file[80], schedule[24], order[16], peaks[40];
-    int ranks, microbatches, max_queue_depth;
-    double makespan, longest_rank;
-} listing;
-
-static int read_index(listing list[MOST_LISTINGS])
-{
-    char path[PATH_SIZE], line[256];
-    int count = 0;
-    FILE *file = fopen(data_path("INDEX.csv", path), "r");
-    ck_assert_msg(file != NULL, "%s", path);
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, file)); /* the names of columns */
-    while (fgets(line, sizeof line, file) != NULL) {
-        ck_assert_int_lt(count, MOST_LISTINGS);
-        listing *l = &list[count++];
-        ck_assert_int_eq(
-            sscanf(line, "%79[^,],%23[^,],%15[^,],%d,%d,%lf,%lf,%d,%39[0-9 ]", l->file,
-                   l->schedule, l->order, &l->ranks, &l->microbatches, &l->makespan,
-                   &l->longest_rank, &l->max_queue_depth, l->peaks),
-            9);
-    }
-    fclose(file);
-    ck_assert_int_ge(count, 29);
-    return count;
-}
 
 static pst_schedule *make(const char *name, int ranks, int microbatches,
                           pst_order order)
@@ -56,61 +24,6 @@ static pst_schedule *make(const char *name, int ranks, int microbatches,
     ck_assert_msg(schedule != NULL, "%s", err.text);
     return schedule;
 }
-
-static pst_schedule *make_listing(const listing *l)
-{
-    pst_order order = strcmp(l->order, "descending") == 0 ? PST_ORDER_DESCENDING
-                                                          : PST_ORDER_ASCENDING;
-    return make(l->schedule, l->ranks, l->microbatches, order);
-}
-
-START_TEST(listings_are_made_again)
-{
-    listing list[MOST_LISTINGS];
-    int count = read_index(list);
-    for (int i = 0; i < count; i++) {
-        pst_schedule *made = make_listing(&list[i]), *wanted = read_data(list[i].file);
-        assert_same_list(made, wanted);
-        ck_assert_str_eq(pst_schedule_name(made), list[i].schedule);
-        ck_assert_ptr_null(pst_schedule_file(made));
-        pst_schedule_destroy(made);
-        pst_schedule_destroy(wanted);
-    }
-}
-END_TEST
-
-static void assert_figures(const pst_simulation *s, const listing *l)
-{
-    char peaks[sizeof l->peaks];
-    size_t used = 0;
-    for (int rank = 0; rank < s->ranks; rank++)
-        used += (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%d",
-                                 rank > 0 ? " " : "", s->peak_activations[rank]);
-    ck_assert_str_eq(peaks, l->peaks);
-    ck_assert_double_eq(s->makespan, l->makespan);
-    ck_assert_double_eq(s->longest_rank, l->longest_rank);
-    ck_assert_int_eq(s->max_queue_depth, l->max_queue_depth);
-    for (int rank = 0; rank < s->ranks; rank++)
-        ck_assert_double_eq(s->busy[rank], 3.0 * l->microbatches);
-}
-
-START_TEST(listings_have_their_figures)
-{
-    listing list[MOST_LISTINGS];
-    int count = read_index(list);
-    for (int i = 0; i < count; i++) {
-        pst_error err = PST_ERROR_INIT;
-        pst_schedule *read = read_data(list[i].file);
-        pst_simulation *simulation = NULL;
-        pst_schedule_check(NULL, read, &err);
-        ck_assert_msg(err.status == PST_OK, "%s: %s", list[i].file, err.text);
-        ck_assert_int_eq(pst_simulate(NULL, read, NULL, &simulation, &err), PST_OK);
-        assert_figures(simulation, &list[i]);
-        pst_simulation_destroy(simulation);
-        pst_schedule_destroy(read);
-    }
-}
-END_TEST
 
 /* ---- small shapes by hand ----------------------------------------------- */
 
@@ -274,9 +187,9 @@ END_TEST
 
 START_TEST(kinds_are_complete)
 {
-    for (size_t i = 0; i < 2; i++) {
-        const pst_schedule_kind *kind = pst_schedule_kind_at(i);
-        ck_assert_str_eq(kind->name, all_names[i]);
+    size_t count = 0;
+    for (; pst_schedule_kind_at(count) != NULL; count++) {
+        const pst_schedule_kind *kind = pst_schedule_kind_at(count);
         ck_assert_ptr_eq(pst_schedule_kind_find(kind->name), kind);
         for (const char *const *alias = kind->aliases; *alias != NULL; alias++)
             ck_assert_ptr_eq(pst_schedule_kind_find(*alias), kind);
@@ -285,7 +198,7 @@ START_TEST(kinds_are_complete)
         ck_assert_uint_gt(strlen(kind->needs), 0);
         ck_assert_uint_gt(strlen(kind->costs), 0);
     }
-    ck_assert_ptr_null(pst_schedule_kind_at(2));
+    ck_assert_uint_ge(count, 16);
     ck_assert_ptr_null(pst_schedule_kind_at((size_t)-1));
 }
 END_TEST
@@ -330,26 +243,32 @@ static const struct {
     const char *text;
 } refused[] = {
     {"gpip",
-     {2, 2, 0, PST_ORDER_DEFAULT},
-     "'gpip' is not a schedule; there are gpipe, 1f1b, and files ending in .csv"},
+     {.ranks = 2, .microbatches = 2, .chunks = 0},
+     "'gpip' is not a schedule; there are gpipe, 1f1b, "},
     {"",
-     {2, 2, 0, PST_ORDER_DEFAULT},
-     "'' is not a schedule; there are gpipe, 1f1b, and files ending in .csv"},
-    {"gpipe", {0, 2, 0, PST_ORDER_DEFAULT}, "gpipe: 0 ranks; it needs 1 to 65535"},
-    {"GPIPE", {-3, 2, 0, PST_ORDER_DEFAULT}, "gpipe: -3 ranks; it needs 1 to 65535"},
+     {.ranks = 2, .microbatches = 2, .chunks = 0},
+     "'' is not a schedule; there are gpipe, 1f1b, "},
+    {"gpipe",
+     {.ranks = 0, .microbatches = 2, .chunks = 0},
+     "gpipe: 0 ranks; it needs 1 to 65535"},
+    {"GPIPE",
+     {.ranks = -3, .microbatches = 2, .chunks = 0},
+     "gpipe: -3 ranks; it needs 1 to 65535"},
     {"1f1b",
-     {65536, 2, 0, PST_ORDER_DEFAULT},
+     {.ranks = 65536, .microbatches = 2, .chunks = 0},
      "1f1b: 65536 ranks; it needs 1 to 65535"},
-    {"1f1b", {2, 0, 0, PST_ORDER_DEFAULT}, "1f1b: 0 microbatches; it needs at least 1"},
     {"1f1b",
-     {2, -1, 0, PST_ORDER_DEFAULT},
+     {.ranks = 2, .microbatches = 0, .chunks = 0},
+     "1f1b: 0 microbatches; it needs at least 1"},
+    {"1f1b",
+     {.ranks = 2, .microbatches = -1, .chunks = 0},
      "1f1b: -1 microbatches; it needs at least 1"},
     {"1f1b",
-     {2, 2, 2, PST_ORDER_DEFAULT},
-     "1f1b: 2 chunks a rank; it puts one stage on each rank: use 1 chunk"},
+     {.ranks = 2, .microbatches = 2, .chunks = 2},
+     "1f1b: 2 chunks a rank; it puts one stage on each rank: use 1"},
     {"gpipe",
-     {2, 2, -1, PST_ORDER_DEFAULT},
-     "gpipe: -1 chunks a rank; it puts one stage on each rank: use 1 chunk"},
+     {.ranks = 2, .microbatches = 2, .chunks = -1},
+     "gpipe: -1 chunks a rank; it puts one stage on each rank: use 1"},
 };
 
 START_TEST(shapes_and_names_that_are_refused)
@@ -359,6 +278,9 @@ START_TEST(shapes_and_names_that_are_refused)
     ck_assert_int_eq(pst_schedule_create(NULL, refused[_i].name, &refused[_i].shape,
                                          &schedule, &err),
                      PST_EINVAL);
+    /* The list of names goes on as kinds are added. */
+    if (strlen(err.text) > strlen(refused[_i].text))
+        err.text[strlen(refused[_i].text)] = 0;
     assert_error(&err, PST_EINVAL, "", 0, refused[_i].text);
     ck_assert_ptr_null(schedule);
 }
@@ -399,8 +321,6 @@ Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("registry");
     TCase *lists = tcase_create("lists");
-    tcase_add_test(lists, listings_are_made_again);
-    tcase_add_test(lists, listings_have_their_figures);
     tcase_add_loop_test(lists, small_shapes, 0, sizeof by_hand / sizeof *by_hand);
     tcase_add_loop_test(lists, each_allocation_may_fail, 0, 2);
     suite_add_tcase(suite, lists);

@@ -164,7 +164,7 @@ static json_t *report(const char *list)
 START_TEST(a_valid_list)
 {
     json_t *root = report("0F0,0B0\n1F0,1B0\n");
-    ck_assert_uint_eq(json_object_size(root), 6);
+    ck_assert_uint_eq(json_object_size(root), 8);
     ck_assert(json_is_true(json_object_get(root, "valid")));
     ck_assert_int_eq(whole(root, "ranks"), 2);
     ck_assert_int_eq(whole(root, "stages"), 2);

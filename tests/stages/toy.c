@@ -433,8 +433,8 @@ pst_schedule *toy_parse(const char *csv)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
-    const pst_status status =
-        pst_schedule_parse_csv(NULL, "by hand", csv, strlen(csv), 0, &schedule, &err);
+    const pst_status status = pst_schedule_parse_csv(NULL, "by hand", csv, strlen(csv),
+                                                     NULL, &schedule, &err);
     ck_assert_msg(status == PST_OK, "%s", err.text);
     return schedule;
 }

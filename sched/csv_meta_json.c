@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* csv_meta_json.c - see csv_meta.h. */
+#include "sched/csv_meta.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <penstock/file.h>
+
+#include "sched/os.h"
+
+enum { FORM = 1, FILE_LIMIT = 1 << 20, REGULAR = 1 };
+
+static const char ending[] = ".meta.json";
+
+/* path + ".meta.json", the caller's; NULL: no memory. */
+static char *meta_path(const pst_env *env, const char *path)
+{
+    const size_t size = strlen(path) + sizeof ending;
+    char *own = pst_allocate(env, size);
+    if (own != NULL)
+        snprintf(own, size, "%s%s", path, ending);
+    return own;
+}
+
+static pst_status take_count(const json_t *root, const char *key, const char *path,
+                             int *value, pst_error *err)
+{
+    const json_t *number = json_object_get(root, key);
+    if (number == NULL || *value != 0)
+        return PST_OK;
+    if (!json_is_integer(number) || json_integer_value(number) < 1 ||
+        json_integer_value(number) > 65535)
+        return pst_error_set_at(err, PST_EFORMAT, path, 0,
+                                "\"%s\" must be a number from 1 to 65535", key);
+    *value = (int)json_integer_value(number);
+    return PST_OK;
+}
+
+static pst_status parse(const char *path, const char *text, size_t bytes,
+                        pst_csv_options *options, pst_error *err)
+{
+    json_error_t why;
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    if (root == NULL)
+        return pst_error_set_at(err, PST_EFORMAT, path, why.line,
+                                "this is not JSON: %s", why.text);
+    pst_status status = PST_OK;
+    const json_int_t form =
+        json_integer_value(json_object_get(root, "penstock_schedule"));
+    if (form != FORM)
+        status =
+            pst_error_set_at(err, PST_EFORMAT, path, 0,
+                             "\"penstock_schedule\" is %lld; this version reads %d",
+                             (long long)form, FORM);
+    if (status == PST_OK)
+        status = take_count(root, "replicas", path, &options->replicas, err);
+    if (status == PST_OK)
+        status = take_count(root, "slices", path, &options->slices, err);
+    json_decref(root);
+    return status;
+}
+
+pst_status pst__csv_meta_read(const pst_env *env, const char *path,
+                              pst_csv_options *options, pst_error *err)
+{
+    char *text, *meta = meta_path(env, path);
+    size_t bytes;
+    if (meta == NULL)
+        return pst_error_no_memory(err, path, strlen(path));
+    pst_status status = PST_OK;
+    if (pst__os_kind(meta, NULL) == REGULAR) {
+        status = pst_file_read(env, meta, FILE_LIMIT, &text, &bytes, err);
+        if (status == PST_OK) {
+            status = parse(meta, text, bytes, options, err);
+            pst_release(env, text);
+        }
+    }
+    pst_release(env, meta);
+    return status;
+}
+
+static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
+                             const char *meta, pst_error *err)
+{
+    pst_file_writer *writer;
+    pst_status status = pst_file_create(env, meta, &writer, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_file_printf(
+        writer, err, "{\"penstock_schedule\": %d, \"replicas\": %d, \"slices\": %d}\n",
+        FORM, pst_schedule_replicas(schedule), pst_schedule_slices(schedule));
+    if (status == PST_OK)
+        return pst_file_commit(writer, err);
+    pst_file_discard(writer);
+    return status;
+}
+
+pst_status pst__csv_meta_write(const pst_env *env, const pst_schedule *schedule,
+                               const char *path, pst_error *err)
+{
+    /* A redirected standard output is a file too, but not one of this name. */
+    if (strncmp(path, "/dev/", 5) == 0 || pst__os_kind(path, NULL) != REGULAR)
+        return PST_OK;
+    char *meta = meta_path(env, path);
+    if (meta == NULL)
+        return pst_error_no_memory(err, path, strlen(path));
+    pst_status status = PST_OK;
+    if (pst_schedule_replicas(schedule) > 1 || pst_schedule_slices(schedule) > 1)
+        status = write_meta(env, schedule, meta, err);
+    else if (pst__os_kind(meta, NULL) == REGULAR && pst__os_unlink(meta) != 0)
+        status = pst_error_set(
+            err, PST_EIO, "%s: it cannot be removed, and is of another list", meta);
+    pst_release(env, meta);
+    return status;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_zoo.c - every named schedule over all small shapes and over random ones: each
+ * runs or is refused for a reason that is known, closed forms hold, nothing deadlocks.
+ *
+ * PST_TEST_CASES in the environment gives the number of random cases (3,000).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/check.h>
+#include <penstock/lower.h>
+#include <penstock/registry.h>
+#include <penstock/simulate.h>
+
+#include "tests/sched/support.h"
+#include "tests/suite.h"
+
+enum { MOST_RANKS = 16, MOST_CHUNKS = 4, MOST_STAGES = 2 * MOST_RANKS * MOST_CHUNKS };
+
+/* What may be refused, said again in the plainest way. */
+static int may_be_refused(const char *name, int p, int m, int v)
+{
+    const int looped =
+        strcmp(name, "interleaved") == 0 || strcmp(name, "looped-bfs") == 0 ||
+        strcmp(name, "interleaved-zb") == 0 || strcmp(name, "gis") == 0 ||
+        strcmp(name, "hanayo") == 0 || strcmp(name, "forward-only") == 0;
+    static const char *const twos[] = {"zb-v",   "zb-v-auto", "v-half",    "v-min",
+                                       "1f1b-v", "dualpipe",  "dualpipev", "chimera"};
+    int two = 0;
+    for (size_t i = 0; i < sizeof twos / sizeof *twos; i++)
+        two |= strcmp(name, twos[i]) == 0;
+    if (!looped && v != (two ? 2 : 1))
+        return 1;
+    if (strcmp(name, "dualpipe") == 0)
+        return p % 2 != 0 || m % 2 != 0 || m < 2 * p;
+    if (strcmp(name, "chimera") == 0)
+        return p % 2 != 0 || m % 2 != 0;
+    if (strcmp(name, "dualpipev") == 0)
+        return m < 2 * p;
+    return 0;
+}
+
+/* NULL where it is refused. */
+static pst_schedule *make(const char *name, const pst_shape *shape, pst_error *err)
+{
+    pst_schedule *schedule = NULL;
+    pst_schedule_create(NULL, name, shape, &schedule, err);
+    return schedule;
+}
+
+/* Loop variable: the kind. */
+START_TEST(every_shape_runs_or_is_refused)
+{
+    const pst_schedule_kind *kind = pst_schedule_kind_at((size_t)_i);
+    const char *name = kind->name;
+    /* Those that search take their time for each shape. */
+    const int most = kind->uses_costs ? 5 : MOST_RANKS;
+    for (int p = 1; p <= most; p++)
+        for (int m = 1; m <= 4 * p + 1; m += p > 8 ? 3 : 1)
+            for (int v = 1; v <= MOST_CHUNKS; v++) {
+                const pst_shape shape = {.ranks = p, .microbatches = m, .chunks = v};
+                pst_error err = PST_ERROR_INIT;
+                pst_schedule *schedule = make(name, &shape, &err);
+                ck_assert_msg((schedule == NULL) == may_be_refused(name, p, m, v),
+                              "%s p=%d m=%d v=%d: %s", name, p, m, v,
+                              schedule ? "should be refused" : err.text);
+                if (schedule == NULL)
+                    continue;
+                ck_assert_msg(pst_schedule_check(NULL, schedule, &err) == PST_OK,
+                              "%s p=%d m=%d v=%d: %s", name, p, m, v, err.text);
+                pst_schedule_destroy(schedule);
+            }
+}
+END_TEST
+
+static const double unit_costs[][3] = {{1, 1, 1}, {1, 2, 1}, {2, 1, 3}};
+
+static void compare_form(const char *name, const pst_schedule *schedule,
+                         const pst_shape *shape, const double unit[3])
+{
+    double f[MOST_STAGES], i[MOST_STAGES], w[MOST_STAGES];
+    pst_closed_form form;
+    pst_error err = PST_ERROR_INIT;
+    pst_simulation *s = NULL;
+    if (!pst_schedule_closed_form(name, shape, unit[0], unit[1], unit[2], 0, &form))
+        return;
+    for (int stage = 0; stage < MOST_STAGES; stage++)
+        f[stage] = unit[0], i[stage] = unit[1], w[stage] = unit[2];
+    const pst_costs costs = {.forward = f, .backward_input = i, .backward_weight = w};
+    pst_simulate(NULL, schedule, &costs, &s, &err);
+    ck_assert_msg(s != NULL, "%s", err.text);
+    ck_assert_msg(
+        s->makespan == form.makespan &&
+            s->peak_activations[0] == form.peak_first_rank &&
+            s->peak_activations[s->ranks - 1] == form.peak_last_rank,
+        "%s p=%d m=%d v=%d: makespan %g, closed form %g; peaks %d, %d, closed "
+        "form %d, %d",
+        name, shape->ranks, shape->microbatches, shape->chunks, s->makespan,
+        form.makespan, s->peak_activations[0], s->peak_activations[s->ranks - 1],
+        form.peak_first_rank, form.peak_last_rank);
+    pst_simulation_destroy(s);
+}
+
+START_TEST(closed_forms_hold)
+{
+    const char *name = pst_schedule_kind_at((size_t)_i)->name;
+    if (pst_schedule_kind_at((size_t)_i)->uses_costs)
+        return; /* those that search have no closed form */
+    for (int p = 1; p <= 8; p++)
+        for (int m = 1; m <= 4 * p + 1; m++)
+            for (int v = 1; v <= MOST_CHUNKS; v++) {
+                const pst_shape shape = {.ranks = p, .microbatches = m, .chunks = v};
+                pst_schedule *schedule = make(name, &shape, NULL);
+                for (int k = 0; k < 3 && schedule != NULL; k++)
+                    compare_form(name, schedule, &shape, unit_costs[k]);
+                pst_schedule_destroy(schedule);
+            }
+}
+END_TEST
+
+/* Marsaglia's xorshift64. */
+static uint64_t state;
+
+static int below(int count)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (int)(state >> 33) % count;
+}
+
+static pst_shape random_shape(void)
+{
+    pst_shape shape = {.ranks = 1 + below(9)};
+    shape.microbatches = 1 + below(5 * shape.ranks);
+    shape.chunks = below(5);
+    shape.slices = below(4) == 0 ? 1 + below(4) : 0;
+    shape.group = below(4) == 0 ? 1 + below(2 * shape.ranks) : 0;
+    shape.warmup_extra = below(4) == 0 ? below(4) : 0;
+    shape.pairs = below(4) == 0;
+    shape.memory_limit = below(4) == 0 ? 1 + below(3 * shape.ranks) : 0;
+    return shape;
+}
+
+/* Simulated with random costs; then lowered, where not even sends that wait deadlock.
+ */
+static void exercise(const char *name, const pst_schedule *schedule)
+{
+    double f[MOST_STAGES], i[MOST_STAGES], w[MOST_STAGES];
+    pst_error err = PST_ERROR_INIT;
+    pst_simulation *s = NULL;
+    pst_schedule *lowered = NULL;
+    for (int stage = 0; stage < MOST_STAGES; stage++)
+        f[stage] = below(9), i[stage] = below(9), w[stage] = below(9);
+    const pst_costs costs = {.forward = f,
+                             .backward_input = i,
+                             .backward_weight = w,
+                             .latency = below(3),
+                             .iterations = 1 + below(3)};
+    ck_assert_msg(pst_schedule_check(NULL, schedule, &err) == PST_OK, "%s: %s", name,
+                  err.text);
+    pst_simulate(NULL, schedule, &costs, &s, &err);
+    ck_assert_msg(s != NULL, "%s: %s", name, err.text);
+    for (int rank = 0; rank < s->ranks; rank++)
+        ck_assert_int_le(s->peak_activations[rank],
+                         pst_schedule_microbatches(schedule) *
+                             pst_schedule_stages(schedule) / s->ranks);
+    pst_schedule_lower(NULL, schedule, &lowered, &err);
+    ck_assert_msg(lowered != NULL, "%s: %s", name, err.text);
+    ck_assert_msg(pst_schedule_check(NULL, lowered, &err) == PST_OK, "%s: %s", name,
+                  err.text);
+    ck_assert_msg(pst_schedule_check_rendezvous(NULL, lowered, &err) == PST_OK,
+                  "%s: %s", name, err.text);
+    pst_schedule_destroy(lowered);
+    pst_simulation_destroy(s);
+}
+
+START_TEST(random_shapes_run)
+{
+    const char *wanted = getenv("PST_TEST_CASES");
+    const int cases = wanted != NULL ? atoi(wanted) : 3000;
+    size_t kinds = 0;
+    int made = 0;
+    state = 20240731;
+    while (pst_schedule_kind_at(kinds) != NULL)
+        kinds++;
+    for (int k = 0; k < cases; k++) {
+        const pst_schedule_kind *kind = pst_schedule_kind_at((size_t)below((int)kinds));
+        const char *name = kind->name;
+        pst_shape shape = random_shape();
+        if (kind->uses_costs && below(16) != 0)
+            continue; /* they search for long */
+        pst_error err = PST_ERROR_INIT;
+        pst_schedule *schedule = make(name, &shape, &err);
+        if (schedule != NULL) {
+            exercise(name, schedule);
+            made++;
+        } else {
+            ck_assert_int_eq(err.status, PST_EINVAL);
+        }
+        pst_schedule_destroy(schedule);
+    }
+    ck_assert_int_gt(made, cases / 10);
+}
+END_TEST
+
+/* ---- the Zero Bubble paper's table: profiled times, rates by the longest rank
+ * -------- */
+
+static const struct {
+    int ranks, microbatches;
+    double f, i, w, latency, one_f_one_b, h1, h2, one_p, two_p;
+} profiled[] = {
+    {8, 24, 18.522, 18.086, 9.337, 0.601, .2431, .1585, .1083, .1585, .0433},
+    {8, 32, 18.513, 18.086, 9.331, 0.626, .1985, .1242, .0837, .1242, .0039},
+    {8, 64, 18.546, 18.097, 9.321, 0.762, .1240, .0674, .0444, .0674, .0026},
+    {8, 24, 29.718, 29.444, 19.927, 0.527, .2347, .1323, .0698, .1323, .0029},
+    {8, 32, 29.802, 29.428, 19.530, 0.577, .1898, .1045, .0559, .1045, .0022},
+    {16, 48, 11.347, 11.248, 8.132, 0.377, .2552, .1397, .0672, .1397, .0066},
+    {16, 128, 11.325, 11.308, 8.109, 0.378, .1251, .0576, .0266, .0576, .0028},
+    {32, 96, 10.419, 10.207, 7.715, 0.408, .2646, .1421, .0641, .1421, .0038},
+    {32, 256, 10.402, 10.248, 7.698, 0.460, .1352, .0594, .0257, .0594, .0018},
+};
+
+static double lost_by_longest(const char *name, int row)
+{
+    double f[MOST_STAGES], i[MOST_STAGES], w[MOST_STAGES];
+    for (int stage = 0; stage < MOST_STAGES; stage++)
+        f[stage] = profiled[row].f, i[stage] = profiled[row].i,
+        w[stage] = profiled[row].w;
+    const pst_costs costs = {.forward = f,
+                             .backward_input = i,
+                             .backward_weight = w,
+                             .latency = profiled[row].latency};
+    const pst_shape shape = {.ranks = profiled[row].ranks,
+                             .microbatches = profiled[row].microbatches,
+                             .freed_at_input = strcmp(name, "zb-2p") == 0 ? 0.5 : 0,
+                             .costs = &costs};
+    pst_error err = PST_ERROR_INIT;
+    pst_simulation *s = NULL;
+    pst_schedule *schedule = make(name, &shape, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    pst_simulate(NULL, schedule, &costs, &s, &err);
+    ck_assert_msg(s != NULL, "%s", err.text);
+    const double lost = s->bubble.longest_rank;
+    pst_simulation_destroy(s);
+    pst_schedule_destroy(schedule);
+    return lost;
+}
+
+START_TEST(the_zero_bubble_table_comes_out)
+{
+    ck_assert_double_eq_tol(lost_by_longest("1f1b", _i), profiled[_i].one_f_one_b,
+                            6e-5);
+    ck_assert_double_eq_tol(lost_by_longest("zb-h1", _i), profiled[_i].h1, 6e-5);
+    ck_assert_double_eq_tol(lost_by_longest("zb-h2", _i), profiled[_i].h2, 6e-5);
+    ck_assert_double_le(lost_by_longest("zb-1p", _i), profiled[_i].one_p + 6e-5);
+    ck_assert_double_le(lost_by_longest("zb-2p", _i), profiled[_i].two_p + 6e-5);
+}
+END_TEST
+
+static double idle_of(const char *name, int p, int m, int v)
+{
+    const pst_shape shape = {.ranks = p, .microbatches = m, .chunks = v};
+    pst_error err = PST_ERROR_INIT;
+    pst_simulation *s = NULL;
+    pst_schedule *schedule = make(name, &shape, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    ck_assert_int_eq(pst_simulate(NULL, schedule, NULL, &s, &err), PST_OK);
+    const double idle = s->bubble.of_makespan;
+    pst_simulation_destroy(s);
+    pst_schedule_destroy(schedule);
+    return idle;
+}
+
+/* With B = 2F, as all of F, I and W are 1. */
+START_TEST(searched_kinds_are_as_good_as_is_said)
+{
+    ck_assert_double_le(idle_of("hanayo", 4, 4, 2), 1 / 3.0 + 1e-9);
+    ck_assert_double_le(idle_of("hanayo", 4, 4, 4), 0.21312);
+    ck_assert_double_le(idle_of("chimera", 4, 8, 2), 0.143);
+    ck_assert_double_le(idle_of("chimera", 4, 16, 2), 0.077);
+    ck_assert_double_le(idle_of("v-half", 8, 16, 2), 17 / (6 * 16 + 17.0) + 1e-9);
+    ck_assert_double_le(idle_of("v-min", 8, 16, 2), 27 / (6 * 16 + 27.0) + 1e-9);
+    ck_assert_double_le(idle_of("zb-v-auto", 8, 16, 2), 7 / (6 * 16 + 7.0) + 1e-9);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    pst_shape shape;
+    const char *text;
+} refused[] = {
+    {"dualpipe",
+     {.ranks = 7, .microbatches = 14},
+     "dualpipe: 7 ranks; it needs an even number: use 6 or 8, or dualpipev"},
+    {"dualpipe",
+     {.ranks = 4, .microbatches = 6},
+     "dualpipe: 6 microbatches on 4 ranks; it needs an even number of at least 2p: use "
+     "8, "
+     "or zb-v"},
+    {"dualpipe",
+     {.ranks = 4, .microbatches = 9},
+     "dualpipe: 9 microbatches on 4 ranks; it needs an even number of at least 2p: use "
+     "10, or zb-v"},
+    {"dualpipev",
+     {.ranks = 4, .microbatches = 7},
+     "dualpipev: 7 microbatches on 4 ranks; it needs at least 2p: use 8, or zb-v"},
+    {"chimera",
+     {.ranks = 5, .microbatches = 4},
+     "chimera: 5 ranks; it needs an even number: use 4 or 6"},
+    {"zb-v",
+     {.ranks = 4, .microbatches = 4, .chunks = 3},
+     "zb-v: 3 chunks a rank; it puts two stages on each rank: use 2"},
+    {"1f1b",
+     {.ranks = 4, .microbatches = 4, .group = 2},
+     "1f1b has no groups; interleaved, interleaved-zb, gis have"},
+    {"zb-h1",
+     {.ranks = 4, .microbatches = 4, .slices = 2},
+     "zb-h1 has no slices; seq1f1b has"},
+    {"interleaved",
+     {.ranks = 4, .microbatches = 5, .chunks = 3, .group = 4},
+     "interleaved: groups of 4 with p=4 and m=5 would deadlock; a group is at least p "
+     "and "
+     "leaves none or at least p microbatches over: 5 works"},
+    {"gis",
+     {.ranks = 4, .microbatches = 5, .group = 1},
+     "gis: groups of 1 on 4 ranks; a group has half of p, rounded up, to p "
+     "microbatches: "
+     "use 2 to 4"},
+};
+
+START_TEST(refusals_say_what_would_work)
+{
+    pst_error err = PST_ERROR_INIT;
+    ck_assert_ptr_null(make(refused[_i].name, &refused[_i].shape, &err));
+    ck_assert_str_eq(err.text, refused[_i].text);
+}
+END_TEST
+
+Suite *pst_test_suite(void)
+{
+    Suite *suite = suite_create("zoo");
+    TCase *all = tcase_create("all");
+    int kinds = 0;
+    while (pst_schedule_kind_at((size_t)kinds) != NULL)
+        kinds++;
+    tcase_set_timeout(all, 300);
+    tcase_add_loop_test(all, every_shape_runs_or_is_refused, 0, kinds);
+    tcase_add_loop_test(all, closed_forms_hold, 0, kinds);
+    tcase_add_test(all, random_shapes_run);
+    tcase_add_loop_test(all, the_zero_bubble_table_comes_out, 0,
+                        sizeof profiled / sizeof *profiled);
+    tcase_add_test(all, searched_kinds_are_as_good_as_is_said);
+    tcase_add_loop_test(all, refusals_say_what_would_work, 0,
+                        sizeof refused / sizeof *refused);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -282,6 +282,27 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
     return status;
 }
 
+pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
+                                     pst_error *err)
+{
+    const checking c = {.schedule = schedule};
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        int held = 0;
+        for (size_t i = 0; i < count; i++) {
+            const pst_op_description *op = pst_op_describe(row[i].op);
+            held += op->saves - op->frees;
+            if (held > limit)
+                return fault(&c, rank, i, err,
+                             "the rank then holds %d stage-microbatches; the limit is "
+                             "%d",
+                             held, limit);
+        }
+    }
+    return PST_OK;
+}
+
 pst_status pst_schedule_check_rendezvous(const pst_env *env,
                                          const pst_schedule *schedule, pst_error *err)
 {

@@ -26,6 +26,14 @@ PST_API pst_status pst_schedule_check(const pst_env *env, const pst_schedule *sc
                                       pst_error *err);
 
 /*
+ * Does no rank ever hold more than `limit` stage-microbatches (1 from F to B or W, as
+ * the simulator counts)? The list must be valid. Errors: PST_ESCHEDULE at the first
+ * cell that goes beyond it.
+ */
+PST_API pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
+                                             pst_error *err);
+
+/*
  * Can the list be run where a send waits for its receiver (a rendezvous)?
  * A list without SEND and RECV cells is taken to receive just before use and to
  * send just after making; one with them is taken as it stands.

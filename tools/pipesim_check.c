@@ -40,9 +40,9 @@ int pipesim_check(int argc, char **argv)
 {
     pst_shape shape = {.ranks = 0};
     file_options file = {.dialect = PST_CSV_AUTO};
-    int json = 0, count;
+    int json = 0, memory_limit = 0, count;
     /* clang-format off */
-    option table[FILE_OPTION_COUNT + 3] = {
+    option table[FILE_OPTION_COUNT + 4] = {
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
          .value = &shape.microbatches,
          .argument = "M", .help = "how many there must be (as many as the file has)",
@@ -50,11 +50,14 @@ int pipesim_check(int argc, char **argv)
         {.name = "slices", .kind = OPTION_INT, .value = &shape.slices, .argument = "K",
          .help = "parts that sequences are cut into (as the file says)", .lowest = 1,
          .highest = 65535},
+        {.name = "memory-limit", .kind = OPTION_INT, .value = &memory_limit,
+         .argument = "N", .help = "stage-microbatches that a rank may hold (any number)",
+         .lowest = 1, .highest = 2147483647},
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of sentences"},
     };
     /* clang-format on */
-    file_add_options(&file, table + 3);
+    file_add_options(&file, table + 4);
     const command command = {
         .name = "pipesim check",
         .operands = "FILE.csv",
@@ -77,6 +80,8 @@ int pipesim_check(int argc, char **argv)
         status = pst_schedule_check(NULL, schedule, &found);
     if (status == PST_OK)
         status = source_check_placement(schedule, &file, &found);
+    if (status == PST_OK && memory_limit > 0)
+        status = pst_schedule_check_memory(schedule, memory_limit, &found);
     if (status == PST_OK)
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
     exit_status = status == PST_OK ? 0 : 1;

@@ -235,4 +235,12 @@ accepted '0F0,1F0,1B0,0B0\n' '1 ranks, 2 stages, 1 microbatches, 4 actions'
 accepted '0F0,3F0,3B0,0B0\n1F0,2F0,2B0,1B0\n' \
     '2 ranks, 4 stages, 1 microbatches, 8 actions'
 
+
+# ---- memory ------------------------------------------------------------------
+
+printf '0F0,0F1,0F2,0B0,0B1,0B2\n' >list.csv
+expect 1 '' 'pipesim: list.csv:1: rank 0, cell 3 (0F2): the rank then holds 3 stage-microbatches; the limit is 2' \
+    pipesim check --memory-limit 2 list.csv
+expect 0 '~list.csv: valid*' '' pipesim check --memory-limit 3 list.csv
+
 finish

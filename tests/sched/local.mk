@@ -59,3 +59,7 @@ TESTS += %D%/test_listings
 check_PROGRAMS += %D%/test_zoo
 %C%_test_zoo_LDADD = $(sched_test_libs)
 TESTS += %D%/test_zoo
+
+check_PROGRAMS += %D%/test_mutations
+%C%_test_mutations_LDADD = $(sched_test_libs)
+TESTS += %D%/test_mutations

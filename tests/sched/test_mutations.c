@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_mutations.c - valid lists with one to three random changes get the verdict of a
+ * checker that was written for this test and shares nothing with check.c, both ways.
+ *
+ * PST_TEST_CASES in the environment gives the number of cases (20,000).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/check.h>
+#include <penstock/registry.h>
+
+#include "tests/sched/support.h"
+#include "tests/suite.h"
+
+enum { RANKS = 4, STAGES = 8, MICROBATCHES = 6, CELLS = 160 };
+
+typedef struct rows {
+    int ranks, stages, microbatches;
+    pst_action cell[RANKS][CELLS];
+    int count[RANKS];
+} rows;
+
+/* Marsaglia's xorshift64. */
+static uint64_t state = 88172645463325252u;
+
+static int below(int count)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (int)(state >> 33) % count;
+}
+
+/* ---- the other checker ------------------------------------------------------- */
+
+/* How often each operation stands there, and on which ranks. */
+typedef struct tally {
+    int seen[STAGES][MICROBATCHES][PST_OP_COUNT];
+    int home[STAGES]; /* a bit a rank                                          */
+    int backwards;
+} tally;
+
+static tally count_all(const rows *l)
+{
+    tally t;
+    memset(&t, 0, sizeof t);
+    for (int r = 0; r < l->ranks; r++)
+        for (int i = 0; i < l->count[r]; i++) {
+            const pst_action a = l->cell[r][i];
+            t.seen[a.stage][a.microbatch][a.op]++;
+            t.home[a.stage] |= 1 << r;
+            t.backwards += a.op != PST_OP_FORWARD;
+        }
+    return t;
+}
+
+static int counts_are_right(const rows *l, const tally *t)
+{
+    for (int s = 0; s < l->stages; s++) {
+        if (t->home[s] == 0 || (t->home[s] & (t->home[s] - 1)) != 0)
+            return 0;
+        for (int i = 0; i < l->microbatches; i++) {
+            const int *n = t->seen[s][i];
+            const int whole = n[PST_OP_BACKWARD], in = n[PST_OP_BACKWARD_INPUT],
+                      w = n[PST_OP_BACKWARD_WEIGHT];
+            const int once =
+                (whole == 1 && in == 0 && w == 0) || (whole == 0 && in == 1 && w == 1);
+            if (n[PST_OP_FORWARD] != 1 || (t->backwards > 0 && !once))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* Every rank gets to its end when each takes what is ready, over and over. */
+static int all_end(const rows *l)
+{
+    int forward[STAGES][MICROBATCHES] = {{0}}, backward[STAGES][MICROBATCHES] = {{0}};
+    int at[RANKS] = {0};
+    for (int moved = 1; moved;) {
+        moved = 0;
+        for (int r = 0; r < l->ranks; r++) {
+            if (at[r] == l->count[r])
+                continue;
+            const pst_action a = l->cell[r][at[r]];
+            const int s = a.stage, i = (int)a.microbatch;
+            int ready = 1;
+            if (a.op == PST_OP_FORWARD)
+                ready = s == 0 || forward[s - 1][i];
+            else if (a.op == PST_OP_BACKWARD_WEIGHT)
+                ready = backward[s][i];
+            else
+                ready = forward[s][i] && (s + 1 == l->stages || backward[s + 1][i]);
+            if (!ready)
+                continue;
+            forward[s][i] |= a.op == PST_OP_FORWARD;
+            backward[s][i] |= a.op == PST_OP_BACKWARD || a.op == PST_OP_BACKWARD_INPUT;
+            at[r]++;
+            moved = 1;
+        }
+    }
+    for (int r = 0; r < l->ranks; r++)
+        if (at[r] < l->count[r])
+            return 0;
+    return 1;
+}
+
+static int is_valid(const rows *l)
+{
+    const tally t = count_all(l);
+    return counts_are_right(l, &t) && all_end(l);
+}
+
+/* ---- lists and changes --------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int ranks, microbatches, chunks;
+} seeds[] = {
+    {"gpipe", 3, 4, 1},        {"1f1b", 4, 5, 1},        {"zb-h1", 3, 5, 1},
+    {"zb-h2", 4, 6, 1},        {"interleaved", 2, 4, 2}, {"interleaved-zb", 2, 3, 3},
+    {"zb-v", 3, 5, 2},         {"looped-bfs", 4, 3, 2},  {"gis", 2, 5, 2},
+    {"forward-only", 2, 4, 2}, {"1f1b", 1, 3, 1},        {"hanayo", 2, 3, 4},
+};
+
+static rows make_rows(int seed)
+{
+    const pst_shape shape = {.ranks = seeds[seed].ranks,
+                             .microbatches = seeds[seed].microbatches,
+                             .chunks = seeds[seed].chunks};
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    rows l = {.ranks = shape.ranks,
+              .stages = shape.ranks * shape.chunks,
+              .microbatches = shape.microbatches};
+    pst_schedule_create(NULL, seeds[seed].name, &shape, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    for (int r = 0; r < l.ranks; r++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, r, &count);
+        ck_assert_uint_lt(count, CELLS - 4);
+        memcpy(l.cell[r], row, count * sizeof *row);
+        l.count[r] = (int)count;
+    }
+    pst_schedule_destroy(schedule);
+    return l;
+}
+
+static pst_action take_out(rows *l, int r, int i)
+{
+    const pst_action a = l->cell[r][i];
+    memmove(&l->cell[r][i], &l->cell[r][i + 1],
+            (size_t)(--l->count[r] - i) * sizeof *l->cell[r]);
+    return a;
+}
+
+static void put_in(rows *l, int r, int i, pst_action a)
+{
+    memmove(&l->cell[r][i + 1], &l->cell[r][i],
+            (size_t)(l->count[r]++ - i) * sizeof *l->cell[r]);
+    l->cell[r][i] = a;
+}
+
+/* Drop, duplicate, move within a row or to another, swap neighbours, or rename. */
+static void change(rows *l)
+{
+    static const pst_op ops[] = {PST_OP_FORWARD, PST_OP_BACKWARD, PST_OP_BACKWARD_INPUT,
+                                 PST_OP_BACKWARD_WEIGHT};
+    const int r = below(l->ranks), other = below(l->ranks);
+    if (l->count[r] < 2)
+        return;
+    const int i = below(l->count[r]), kind = below(8);
+    pst_action *a = &l->cell[r][i];
+    if (kind == 0)
+        take_out(l, r, i);
+    else if (kind == 1)
+        put_in(l, other, below(l->count[other] + 1), *a);
+    else if (kind == 2 || kind == 3)
+        put_in(l, r, below(l->count[r] + 1), take_out(l, r, i));
+    else if (kind == 4)
+        put_in(l, other, below(l->count[other] + 1), take_out(l, r, i));
+    else if (kind == 5 && i + 1 < l->count[r])
+        put_in(l, r, i + 1, take_out(l, r, i));
+    else if (kind == 6)
+        a->op = (uint8_t)ops[below(4)];
+    else if (kind == 7)
+        a->microbatch = (uint32_t)below(l->microbatches);
+}
+
+static pst_schedule *build(const rows *l)
+{
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule_builder *builder;
+    pst_schedule *schedule = NULL;
+    pst_schedule_builder_create(NULL, l->ranks, l->stages, l->microbatches, &builder,
+                                &err);
+    for (int r = 0; r < l->ranks; r++)
+        for (int i = 0; i < l->count[r]; i++)
+            pst_schedule_builder_append(builder, r, l->cell[r][i], &err);
+    pst_schedule_builder_finish(builder, "mutant", NULL, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    return schedule;
+}
+
+START_TEST(verdicts_agree)
+{
+    const char *wanted = getenv("PST_TEST_CASES");
+    const int cases = wanted != NULL ? atoi(wanted) : 20000;
+    int valid = 0;
+    for (int k = 0; k < cases; k++) {
+        rows l = make_rows(below((int)(sizeof seeds / sizeof *seeds)));
+        for (int changes = 1 + below(3); changes > 0; changes--)
+            change(&l);
+        pst_error err = PST_ERROR_INIT;
+        pst_schedule *schedule = build(&l);
+        const int ours = pst_schedule_check(NULL, schedule, &err) == PST_OK;
+        ck_assert_msg(ours == is_valid(&l), "case %d: check says '%s', and it is %s", k,
+                      err.text, ours ? "not valid" : "valid");
+        ck_assert(ours || err.text[0] != 0);
+        valid += ours;
+        pst_schedule_destroy(schedule);
+    }
+    /* Enough of both, or the test shows nothing. */
+    ck_assert_int_gt(valid, cases / 50);
+    ck_assert_int_lt(valid, cases / 2);
+}
+END_TEST
+
+Suite *pst_test_suite(void)
+{
+    Suite *suite = suite_create("mutations");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 240);
+    tcase_add_test(all, verdicts_agree);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -186,57 +186,60 @@ static void set_orders(search *s, const recipe *how)
             set_block(s, r);
 }
 
-typedef struct finalist {
-    recipe how;
-    pst_weave_score score;
-} finalist;
-
-static void enter(finalist list[FINALISTS], int *count, finalist one)
+/* A recipe as a number, and back. */
+static int key_of(const recipe *how)
 {
-    int at = *count;
-    while (at > 0 && pst__weave_is_better(one.score, list[at - 1].score))
-        at--;
-    if (at == FINALISTS)
-        return;
-    const int last = *count < FINALISTS ? (*count)++ : FINALISTS - 1;
-    memmove(list + at + 1, list + at, (size_t)(last - at) * sizeof *list);
-    list[at] = one;
+    const int delays =
+        (how->delay[2] * DELAYS + how->delay[1]) * DELAYS + how->delay[0];
+    return (delays * 4 + how->slope) * PST_GREED_COUNT + (int)how->greed;
 }
 
-static void enter_recipe(search *s, const recipe *how, finalist list[FINALISTS],
-                         int *count)
+static recipe recipe_of(int key)
+{
+    const int slope = key / PST_GREED_COUNT % 4, delays = key / PST_GREED_COUNT / 4;
+    return (recipe){
+        .slope = slope,
+        .delay = {delays % DELAYS, delays / DELAYS % DELAYS, delays / DELAYS / DELAYS},
+        .greed = (pst_greed)(key % PST_GREED_COUNT)};
+}
+
+static void enter_recipe(search *s, const recipe *how, pst_finalists *list)
 {
     pst_weave_score score;
     set_orders(s, how);
     if (pst__weave_try(&s->weave, &score))
-        enter(list, count, (finalist){*how, score});
+        pst__finalists_enter(list, key_of(how), score);
+}
+
+/* One block with each slope and each of two rules for W. */
+static void enter_block(search *s, recipe how, const int slopes[2], double *budget,
+                        pst_finalists *list)
+{
+    for (int v = 0; v < 4 && (*budget > 0 || list->count == 0); v++) {
+        how.slope = slopes[v / 2];
+        how.greed = (pst_greed)(v % 2);
+        *budget -= try_cost(s);
+        enter_recipe(s, &how, list);
+    }
 }
 
 /* Blocks in order of their delays' sum, since small ones are mostly best. */
-static int try_all(search *s, const int slopes[2], int by_hand,
-                   finalist list[FINALISTS])
+static pst_finalists try_all(search *s, const int slopes[2], int by_hand)
 {
     double budget = MOST_TRIED;
-    int count = 0;
-    for (int greed = 0; greed < 2; greed++) {
+    pst_finalists list = {.most = FINALISTS};
+    for (int greed = 0; greed < 2 && by_hand; greed++) {
         const recipe hand = {.greed = (pst_greed)greed};
-        if (by_hand)
-            enter_recipe(s, &hand, list, &count);
+        enter_recipe(s, &hand, &list);
     }
     for (int sum = 0; sum <= 3 * (DELAYS - 1); sum++)
         for (int k = 0; k < DELAYS * DELAYS * DELAYS; k++) {
-            recipe how = {
+            const recipe how = {
                 .delay = {k % DELAYS, k / DELAYS % DELAYS, k / DELAYS / DELAYS}};
-            if (how.delay[0] + how.delay[1] + how.delay[2] != sum)
-                continue;
-            for (int v = 0; v < 4 && (budget > 0 || count == 0); v++) {
-                how.slope = slopes[v / 2];
-                how.greed = (pst_greed)(v % 2);
-                budget -= try_cost(s);
-                enter_recipe(s, &how, list, &count);
-            }
+            if (how.delay[0] + how.delay[1] + how.delay[2] == sum)
+                enter_block(s, how, slopes, &budget, &list);
         }
-    return count;
+    return list;
 }
 
 static void move(pst_action *order, size_t from, size_t to)
@@ -289,32 +292,38 @@ static void restore_orders(search *s)
                row_length(s) * sizeof *s->best);
 }
 
+/* Improve the present orders until nothing helps any more, or the budget is spent. */
+static pst_weave_score improve(search *s, pst_weave_score score, double budget)
+{
+    for (int helped = 1; helped && budget > 0;) {
+        helped = 0;
+        for (int r = 0; r < s->weave.ranks; r++)
+            helped |= improve_row(s, r, &score, &budget);
+    }
+    return score;
+}
+
 /* The best orders into the weave. False: none fits into memory. */
 static int choose(search *s, const int slopes[2], int by_hand)
 {
-    finalist list[FINALISTS];
-    pst_weave_score best = {.longest = 0};
+    const pst_finalists list = try_all(s, slopes, by_hand);
+    pst_weave_score best = list.score[0];
     pst_greed greed = PST_GREED_NEVER;
-    const int count = try_all(s, slopes, by_hand, list);
-    for (int i = 0; i < count; i++) {
-        double budget = MOST_IMPROVED / count;
-        pst_weave_score score = list[i].score;
-        set_orders(s, &list[i].how);
-        for (int helped = 1; helped && budget > 0;) {
-            helped = 0;
-            for (int r = 0; r < s->weave.ranks; r++)
-                helped |= improve_row(s, r, &score, &budget);
-        }
-        if (i > 0 && !pst__weave_is_better(score, best))
+    for (int i = 0; i < list.count; i++) {
+        const recipe how = recipe_of(list.key[i]);
+        set_orders(s, &how);
+        const pst_weave_score improved =
+            improve(s, list.score[i], MOST_IMPROVED / list.count);
+        if (i > 0 && !pst__weave_is_better(improved, best))
             continue;
-        best = score;
-        greed = list[i].how.greed;
+        best = improved;
+        greed = how.greed;
         keep_orders(s);
     }
-    if (count > 0)
+    if (list.count > 0)
         restore_orders(s);
     s->weave.greed = greed;
-    return count > 0;
+    return list.count > 0;
 }
 
 static pst_status begin(search *s, const pst_env *env, pst_error *err)

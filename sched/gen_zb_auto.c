@@ -101,42 +101,29 @@ static const double round_ups[] = {1, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8,
 enum {
     DEPTHS = sizeof depths / sizeof *depths,
     ROUND_UPS = sizeof round_ups / sizeof *round_ups,
-    FINALISTS = 16,
     STEP = 3,               /* most that one warm-up is changed by at once     */
     MOST_ACTIONS = 40000000 /* tried while candidates are improved             */
 };
 
-typedef struct finalist {
-    candidate how;
-    pst_weave_score score;
-} finalist;
-
-/* Keep the best, best first. */
-static void enter(finalist list[FINALISTS], int *count, finalist one)
+/* Candidate number k of all. */
+static void set_candidate(search *s, int k)
 {
-    int at = *count;
-    while (at > 0 && pst__weave_is_better(one.score, list[at - 1].score))
-        at--;
-    if (at == FINALISTS)
-        return;
-    const int last = *count < FINALISTS ? (*count)++ : FINALISTS - 1;
-    memmove(list + at + 1, list + at, (size_t)(last - at) * sizeof *list);
-    list[at] = one;
+    s->how = (candidate){.round_up = round_ups[k % ROUND_UPS],
+                         .greed = (pst_greed)(k / ROUND_UPS % PST_GREED_COUNT),
+                         .depth = depths[k / ROUND_UPS / PST_GREED_COUNT]};
+    set_warm_ups(s);
 }
 
-static int try_all(search *s, finalist list[FINALISTS])
+static pst_finalists try_all(search *s)
 {
-    int count = 0;
+    pst_finalists list = {.most = PST_FINALISTS};
     for (int k = 0; k < ROUND_UPS * PST_GREED_COUNT * DEPTHS; k++) {
         pst_weave_score score;
-        s->how = (candidate){.round_up = round_ups[k % ROUND_UPS],
-                             .greed = (pst_greed)(k / ROUND_UPS % PST_GREED_COUNT),
-                             .depth = depths[k / ROUND_UPS / PST_GREED_COUNT]};
-        set_warm_ups(s);
+        set_candidate(s, k);
         if (try(s, &score))
-            enter(list, &count, (finalist){s->how, score});
+            pst__finalists_enter(&list, k, score);
     }
-    return count;
+    return list;
 }
 
 /* Change one warm-up after the other as long as it helps. `best` is the score so far.
@@ -165,27 +152,26 @@ static pst_weave_score improve(search *s, pst_weave_score best, double *budget)
 /* The best candidate, as orders in the weave. False: none fits into memory. */
 static int choose(search *s)
 {
-    finalist list[FINALISTS];
-    double budget = MOST_ACTIONS;
-    const int count = try_all(s, list);
+    const pst_finalists list = try_all(s);
     const size_t bytes = (size_t)s->weave.ranks * sizeof *s->adjust;
-    if (count == 0)
-        return 0;
-    finalist best = list[0];
-    for (int i = 0; i < count && budget > 0; i++) {
+    double budget = MOST_ACTIONS;
+    pst_weave_score best = list.score[0];
+    int chosen = list.key[0];
+    for (int i = 0; i < list.count && budget > 0; i++) {
         memset(s->adjust, 0, bytes);
-        s->how = list[i].how;
-        set_warm_ups(s);
-        const pst_weave_score improved = improve(s, list[i].score, &budget);
-        if (i > 0 && !pst__weave_is_better(improved, best.score))
+        set_candidate(s, list.key[i]);
+        const pst_weave_score improved = improve(s, list.score[i], &budget);
+        if (i > 0 && !pst__weave_is_better(improved, best))
             continue;
-        best = (finalist){list[i].how, improved};
+        best = improved;
+        chosen = list.key[i];
         memcpy(s->chosen, s->adjust, bytes);
     }
-    s->how = best.how;
+    if (list.count == 0)
+        return 0;
     memcpy(s->adjust, s->chosen, bytes);
-    set_warm_ups(s);
-    return try(s, &best.score);
+    set_candidate(s, chosen);
+    return try(s, &best);
 }
 
 static pst_status begin(search *s, const pst_env *env, pst_error *err)

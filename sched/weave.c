@@ -243,3 +243,20 @@ int pst__weave_is_better(pst_weave_score a, pst_weave_score b)
         return a.makespan < b.makespan;
     return a.peak < b.peak;
 }
+
+void pst__finalists_enter(pst_finalists *list, int key, pst_weave_score score)
+{
+    int at = list->count;
+    while (at > 0 && pst__weave_is_better(score, list->score[at - 1]))
+        at--;
+    if (at == list->most)
+        return;
+    if (list->count < list->most)
+        list->count++;
+    for (int k = list->count - 1; k > at; k--) {
+        list->key[k] = list->key[k - 1];
+        list->score[k] = list->score[k - 1];
+    }
+    list->key[at] = key;
+    list->score[at] = score;
+}

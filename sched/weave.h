@@ -81,4 +81,17 @@ pst_status pst__weave_write(pst_weave *weave, pst_schedule_builder *builder,
 
 int pst__weave_is_better(pst_weave_score a, pst_weave_score b);
 
+enum { PST_FINALISTS = 16 };
+
+/* The best candidates of a search, best first; a key says how one is made. */
+typedef struct pst_finalists {
+    int most; /* 1 .. PST_FINALISTS that are kept                              */
+    int count;
+    int key[PST_FINALISTS];
+    pst_weave_score score[PST_FINALISTS];
+} pst_finalists;
+
+/* Keep a candidate if it is among the best; of equal ones the first. */
+void pst__finalists_enter(pst_finalists *list, int key, pst_weave_score score);
+
 #endif

@@ -157,6 +157,75 @@ pst_status pst__lower_in_time(const pst_env *env, const pst_schedule *schedule,
     return end(&l, status, out, err);
 }
 
+/* Append what one place between two actions (or pairs) holds: sends of what was made
+ * and receives of what is needed next. */
+static pst_status append_exchange(lowering *l, int rank, int receives_first,
+                                  const pst_action *needed, int needed_count,
+                                  pst_error *err)
+{
+    pst_status status = PST_OK;
+    for (int half = 0; half < 2; half++) {
+        const int receives = half == 0 ? receives_first : !receives_first;
+        const pst_action *cells = receives ? needed : l->held;
+        const int count = receives ? needed_count : l->held_count;
+        for (int k = 0; k < count && status == PST_OK; k++)
+            status = pst_schedule_builder_append(l->builder, rank, cells[k], err);
+    }
+    l->held_count = 0;
+    return status;
+}
+
+static pst_status lower_row_between(lowering *l, int rank, int receives_first,
+                                    pst_error *err)
+{
+    size_t count;
+    const pst_action *row = pst_schedule_row(l->schedule, rank, &count);
+    pst_status status = PST_OK;
+    for (size_t i = 0; i < count && status == PST_OK;) {
+        const size_t length = row[i].paired && i + 1 < count ? 2 : 1;
+        pst_action needed[2], sent[2];
+        int needed_count = 0, sent_count = 0;
+        for (size_t k = i; k < i + length; k++) {
+            needed_count +=
+                needs_message(l->schedule, rank, row[k], &needed[needed_count]);
+            sent_count += send_of(l->schedule, rank, row[k], &sent[sent_count]);
+        }
+        status = append_exchange(l, rank, receives_first, needed, needed_count, err);
+        for (size_t k = i; k < i + length && status == PST_OK; k++)
+            status = pst_schedule_builder_append(l->builder, rank, row[k], err);
+        for (int k = 0; k < sent_count; k++)
+            l->held[l->held_count++] = sent[k];
+        i += length;
+    }
+    return status == PST_OK ? append_exchange(l, rank, 0, NULL, 0, err) : status;
+}
+
+pst_status pst_schedule_lower_as(const pst_env *env, const pst_schedule *schedule,
+                                 pst_lowering how, pst_schedule **out, pst_error *err)
+{
+    if (how == PST_LOWER_EARLY)
+        return pst_schedule_lower(env, schedule, out, err);
+    lowering l = {.schedule = schedule};
+    pst_schedule *lowered;
+    pst_status status = begin(env, &l, err);
+    if (status != PST_OK)
+        return status;
+    for (int rank = 0; rank < pst_schedule_ranks(schedule) && status == PST_OK; rank++)
+        status =
+            lower_row_between(&l, rank, how == PST_LOWER_PARITY && rank % 2 == 1, err);
+    status = end(&l, status, &lowered, err);
+    if (status != PST_OK)
+        return status;
+    status = pst__deadlock_check(
+        env, lowered,
+        how == PST_LOWER_PARITY ? PST_SENDS_RENDEZVOUS : PST_SENDS_BUFFERED, err);
+    if (status == PST_OK)
+        *out = lowered;
+    else
+        pst_schedule_destroy(lowered);
+    return status;
+}
+
 pst_status pst_schedule_compute_only(const pst_env *env, const pst_schedule *schedule,
                                      pst_schedule **out, pst_error *err)
 {

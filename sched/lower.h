@@ -18,6 +18,24 @@ PST_BEGIN_DECLS
 PST_API pst_status pst_schedule_lower(const pst_env *env, const pst_schedule *schedule,
                                       pst_schedule **out, pst_error *err);
 
+/* Where messages stand, and under which sends that is free of deadlock. */
+typedef enum pst_lowering {
+    PST_LOWER_EARLY,   /* as pst_schedule_lower(): under any sends             */
+    PST_LOWER_IN_TIME, /* a receive just before its use, a send just after its
+                          maker: under sends that are buffered                 */
+    PST_LOWER_PARITY   /* as in time, but odd ranks receive before they send, as
+                          Megatron-LM's _p2p_ops: under any sends, or refused  */
+} pst_lowering;
+
+/*
+ * The list with messages in one of these ways, which is checked to hold what is said.
+ * Errors: as pst_schedule_lower(); PST_EDEADLOCK with the cycle where parity alone is
+ * not enough, as for most lists with several stages a rank.
+ */
+PST_API pst_status pst_schedule_lower_as(const pst_env *env,
+                                         const pst_schedule *schedule, pst_lowering how,
+                                         pst_schedule **out, pst_error *err);
+
 /* The list without any cell that does not compute: the reverse of lowering. */
 PST_API pst_status pst_schedule_compute_only(const pst_env *env,
                                              const pst_schedule *schedule,

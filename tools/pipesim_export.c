@@ -8,13 +8,16 @@
 #include "tools/pipesim.h"
 #include "tools/say.h"
 
-static pst_status write_list(const pst_schedule *schedule, int with_messages,
+static const char *const mode_names[] = {"early", "in-time", "parity", NULL};
+
+static pst_status write_list(const pst_schedule *schedule, int with_messages, int mode,
                              const char *path, pst_error *err)
 {
     pst_schedule *lowered;
     if (!with_messages)
         return pst_schedule_write_csv(NULL, schedule, path, err);
-    pst_status status = pst_schedule_lower(NULL, schedule, &lowered, err);
+    pst_status status =
+        pst_schedule_lower_as(NULL, schedule, (pst_lowering)mode, &lowered, err);
     if (status != PST_OK)
         return status;
     status = pst_schedule_write_csv(NULL, lowered, path, err);
@@ -25,19 +28,22 @@ static pst_status write_list(const pst_schedule *schedule, int with_messages,
 int pipesim_export(int argc, char **argv)
 {
     shape_options shape = {.order = 0};
-    int with_messages = 0, count;
+    int with_messages = 0, mode = 0, mode_given = 0, count;
     const char *path = "/dev/stdout", *operand;
     /* clang-format off */
     costs c = COSTS_INIT;
-    option table[SHAPE_OPTION_COUNT + COSTS_OPTION_COUNT + 2] = {
+    option table[SHAPE_OPTION_COUNT + COSTS_OPTION_COUNT + 3] = {
         {.name = "output", .letter = 'o', .kind = OPTION_STRING, .value = &path,
          .argument = "FILE.csv", .help = "where to write (standard output)"},
         {.name = "comms", .kind = OPTION_FLAG, .value = &with_messages,
          .help = "with SEND and RECV cells, in an order that cannot deadlock"},
+        {.name = "receives", .kind = OPTION_CHOICE, .value = &mode, .argument = "WHEN",
+         .help = "of --comms: early, in-time (for buffered sends), or parity (early)",
+         .choices = mode_names, .given = &mode_given},
     };
     /* clang-format on */
-    shape_add_options(&shape, table + 2);
-    costs_options(&c, table + 2 + SHAPE_OPTION_COUNT);
+    shape_add_options(&shape, table + 3);
+    costs_options(&c, table + 3 + SHAPE_OPTION_COUNT);
     const command command = {
         .name = "pipesim export",
         .operands = "SCHEDULE",
@@ -56,9 +62,10 @@ int pipesim_export(int argc, char **argv)
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;
-    status = write_list(schedule, with_messages, path, &err) == PST_OK
-                 ? 0
-                 : say_failure(&err);
+    status =
+        write_list(schedule, with_messages || mode_given, mode, path, &err) == PST_OK
+            ? 0
+            : say_failure(&err);
     pst_schedule_destroy(schedule);
     return status;
 }

@@ -81,6 +81,14 @@ expect 0 '0F0,0F1,0B1,0B0
 expect 0 '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1
 1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1' '' \
     pipesim export 1f1b -p 2 -m 2 --comms
+expect 0 '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1
+1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1' '' \
+    pipesim export 1f1b -p 2 -m 2 --receives in-time
+expect 0 '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1
+1RECV_F0,1F0,1B0,1RECV_F1,1SEND_B0,1F1,1B1,1SEND_B1' '' \
+    pipesim export 1f1b -p 2 -m 2 --receives parity
+expect 1 '' '~pipesim: deadlock: rank 1 waits in 1RECV_B0 (cell *) for 2SEND_B0 of rank 2*' \
+    pipesim export gpipe -p 3 -m 2 --receives parity
 
 # Names are found by aliases, in any case, with _ for -.
 for name in 1F1B one-f-one-b one_f_one_b schedule1f1b DAPPLE; do

@@ -300,10 +300,54 @@ START_TEST(each_allocation_may_fail)
 }
 END_TEST
 
+/* Each way is what it says it is; pairs stay together in all. */
+START_TEST(ways_of_lowering)
+{
+    static const struct {
+        const char *name;
+        pst_shape shape;
+        int parity_works;
+    } lists[] = {
+        {"1f1b", {.ranks = 4, .microbatches = 8}, 1},
+        {"gpipe", {.ranks = 4, .microbatches = 4}, 0},
+        {"zb-v", {.ranks = 4, .microbatches = 8}, 0},
+        {"dualpipev", {.ranks = 3, .microbatches = 7}, 0},
+        {"dualpipe", {.ranks = 4, .microbatches = 8}, 0},
+        {"1f1b", {.ranks = 1, .microbatches = 3}, 1},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (int how = PST_LOWER_EARLY; how <= PST_LOWER_PARITY; how++) {
+            pst_error err = PST_ERROR_INIT;
+            pst_schedule *made = NULL, *lowered = NULL, *again = NULL;
+            pst_schedule_create(NULL, lists[i].name, &lists[i].shape, &made, &err);
+            ck_assert_msg(made != NULL, "%s", err.text);
+            pst_schedule_lower_as(NULL, made, (pst_lowering)how, &lowered, &err);
+            ck_assert_msg((lowered != NULL) ==
+                              (how != PST_LOWER_PARITY || lists[i].parity_works),
+                          "%s, way %d: %s", lists[i].name, how, err.text);
+            if (lowered != NULL) {
+                ck_assert_int_eq(pst_schedule_check(NULL, lowered, &err), PST_OK);
+                ck_assert_int_eq(pst_schedule_compute_only(NULL, lowered, &again, &err),
+                                 PST_OK);
+                assert_same_list(again, made);
+                if (how != PST_LOWER_IN_TIME)
+                    ck_assert_int_eq(pst_schedule_check_rendezvous(NULL, lowered, &err),
+                                     PST_OK);
+            } else {
+                ck_assert_int_eq(err.status, PST_EDEADLOCK);
+            }
+            pst_schedule_destroy(again);
+            pst_schedule_destroy(lowered);
+            pst_schedule_destroy(made);
+        }
+}
+END_TEST
+
 Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("lower");
     TCase *lists = tcase_create("lists");
+    tcase_add_test(lists, ways_of_lowering);
     tcase_add_loop_test(lists, lowered_as_by_pytorch, 0,
                         sizeof references / sizeof *references);
     tcase_add_loop_test(lists, compute_only_is_the_inverse, 0, 2);

@@ -15,9 +15,9 @@
  *     2r             3p-2-r + x        6p-2-r + x+y+z         3p-1+2r + x+y   V-Half
  *
  * 1F1B-V packs its four passes, with a backward of two slots, one after the other into
- * what is free of the six slots on each rank. ZB-V begins with the order made by hand
- * (gen_zb_v.c) as well. The best candidates are improved by moving single actions to
- * and fro near the two ends of a row, as long as it helps.
+ * what is free of the six slots on each rank, and brings forwards up. ZB-V begins with
+ * the order made by hand (gen_zb_v.c) as well. The best candidates are improved by
+ * moving single actions to and fro near the two ends of a row, as long as it helps.
  */
 #include <string.h>
 
@@ -184,6 +184,8 @@ static void set_orders(search *s, const recipe *how)
             set_by_hand(s, r);
         else
             set_block(s, r);
+    if (how->slope == 3 && how->delay[0] + how->delay[1] + how->delay[2] <= 1)
+        pst__weave_bring_up(&s->weave); /* dear, and no help to looser blocks */
 }
 
 /* A recipe as a number, and back. */

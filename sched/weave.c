@@ -3,6 +3,7 @@
 #include "sched/weave.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Times that differ by less are the same. */
 static const double near = 1e-9;
@@ -207,6 +208,81 @@ static int run(pst_weave *t, pst_status *status)
         while (t->rank[r].first < t->rank[r].last && *status == PST_OK)
             *status = put_weight(t, r);
     return 1;
+}
+
+/* The place in rank r's order of what it should run next, and when that starts; its
+ * count where nothing is ready yet. What stands before a forward brought up holds one
+ * place more meanwhile; a forward of the first half leaves another free for the second.
+ */
+static size_t earliest(const pst_weave *t, int r, double *start)
+{
+    const pst_weave_rank *s = &t->rank[r];
+    const size_t end = s->done + 4 * (size_t)t->ranks;
+    size_t found = s->count;
+    double held = s->held, most = held;
+    for (size_t k = s->done; k < s->count && k < end; k++) {
+        const pst_action action = s->order[k];
+        const int forward = action.op == PST_OP_FORWARD;
+        const int places = action.stage < t->stages / 2 ? 2 : 1;
+        if (k > s->done && most + 1 > t->limit + near)
+            break;
+        if (k == s->done || (forward && most + places <= t->limit + near)) {
+            const double ready = ready_at(t, r, action);
+            const double then = fmax(ready, s->now);
+            if (ready >= 0 && (found == s->count || then < *start - near)) {
+                found = k;
+                *start = then;
+            }
+            if (found < s->count && *start <= s->now + near)
+                break;
+        }
+        held += forward ? 1 : -1;
+        most = fmax(most, held);
+    }
+    return found;
+}
+
+static void bring_up(pst_weave_rank *s, size_t place)
+{
+    const pst_action action = s->order[place];
+    memmove(s->order + s->done + 1, s->order + s->done,
+            (place - s->done) * sizeof *s->order);
+    s->order[s->done] = action;
+}
+
+/* Of all ranks, run what starts first. False: nothing can start. */
+static int advance_first(pst_weave *t)
+{
+    int first = -1;
+    size_t place = 0;
+    double start = 0;
+    for (int r = 0; r < t->ranks; r++) {
+        double then = 0;
+        const size_t found = earliest(t, r, &then);
+        if (found == t->rank[r].count || (first >= 0 && then >= start - near))
+            continue;
+        first = r;
+        place = found;
+        start = then;
+    }
+    if (first < 0)
+        return 0;
+    pst_weave_rank *s = &t->rank[first];
+    bring_up(s, place);
+    s->now = start;
+    if (s->order[s->done].op == PST_OP_FORWARD)
+        run_forward(t, s, s->order[s->done]);
+    else
+        run_backward(t, s, s->order[s->done]);
+    s->done++;
+    return 1;
+}
+
+void pst__weave_bring_up(pst_weave *weave)
+{
+    reset(weave);
+    while (advance_first(weave))
+        ;
 }
 
 int pst__weave_try(pst_weave *weave, pst_weave_score *score)

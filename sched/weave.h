@@ -70,6 +70,13 @@ typedef struct pst_weave {
 pst_status pst__weave_init(pst_weave *weave, const pst_env *env, pst_error *err);
 void pst__weave_fini(pst_weave *weave, const pst_env *env);
 
+/*
+ * Where a rank would wait, let it run a later forward that can start, as far as no rank
+ * ever holds more than the limit for it. For whole lists only: `order` changes.
+ * Source: the authors' v1f1b fills its warm-up so; the rule is our own.
+ */
+void pst__weave_bring_up(pst_weave *weave);
+
 /* Try the orders. False: memory is too short for them, or the ranks wait for each
  * other. */
 int pst__weave_try(pst_weave *weave, pst_weave_score *score);

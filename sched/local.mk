@@ -47,6 +47,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/schedule.c \
 	%D%/schedule_csv.c \
 	%D%/simulate.c \
+	%D%/tags.c \
 	%D%/version.c \
 	%D%/weave.c \
 	%D%/csv_meta.h \

@@ -36,6 +36,21 @@ PST_API pst_status pst_schedule_lower_as(const pst_env *env,
                                          const pst_schedule *schedule, pst_lowering how,
                                          pst_schedule **out, pst_error *err);
 
+/*
+ * The tag of a SEND or RECV cell's message, the same on both sides and another for
+ * each message of an iteration, since not all rank pairs are first in, first out:
+ *     (d S + the stage that uses it) m + microbatch,   d = 0 forward, 1 backward
+ * from 0 to 2 S m - 1. -1 for other cells.
+ */
+PST_API int64_t pst_schedule_tag(const pst_schedule *schedule, pst_action action);
+
+/*
+ * Does every tag stay within `bound`, the highest that a transport takes (MPI promises
+ * no more than 32,767)? Errors: PST_ESCHEDULE, with the most microbatches that would.
+ */
+PST_API pst_status pst_schedule_check_tags(const pst_schedule *schedule, int64_t bound,
+                                           pst_error *err);
+
 /* The list without any cell that does not compute: the reverse of lowering. */
 PST_API pst_status pst_schedule_compute_only(const pst_env *env,
                                              const pst_schedule *schedule,

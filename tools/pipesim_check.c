@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <penstock/check.h>
+#include <penstock/lower.h>
 #include <penstock/report_json.h>
 
 #include "tools/pipesim.h"
@@ -40,9 +41,9 @@ int pipesim_check(int argc, char **argv)
 {
     pst_shape shape = {.ranks = 0};
     file_options file = {.dialect = PST_CSV_AUTO};
-    int json = 0, memory_limit = 0, count;
+    int json = 0, memory_limit = 0, tag_bound = -1, count;
     /* clang-format off */
-    option table[FILE_OPTION_COUNT + 4] = {
+    option table[FILE_OPTION_COUNT + 5] = {
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
          .value = &shape.microbatches,
          .argument = "M", .help = "how many there must be (as many as the file has)",
@@ -53,11 +54,14 @@ int pipesim_check(int argc, char **argv)
         {.name = "memory-limit", .kind = OPTION_INT, .value = &memory_limit,
          .argument = "N", .help = "stage-microbatches that a rank may hold (any number)",
          .lowest = 1, .highest = 2147483647},
+        {.name = "tag-bound", .kind = OPTION_INT, .value = &tag_bound,
+         .argument = "N", .help = "highest tag that a message may have (any)",
+         .lowest = 0, .highest = 2147483647},
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of sentences"},
     };
     /* clang-format on */
-    file_add_options(&file, table + 4);
+    file_add_options(&file, table + 5);
     const command command = {
         .name = "pipesim check",
         .operands = "FILE.csv",
@@ -82,6 +86,8 @@ int pipesim_check(int argc, char **argv)
         status = source_check_placement(schedule, &file, &found);
     if (status == PST_OK && memory_limit > 0)
         status = pst_schedule_check_memory(schedule, memory_limit, &found);
+    if (status == PST_OK && tag_bound >= 0)
+        status = pst_schedule_check_tags(schedule, tag_bound, &found);
     if (status == PST_OK)
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
     exit_status = status == PST_OK ? 0 : 1;

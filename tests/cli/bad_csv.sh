@@ -243,4 +243,13 @@ expect 1 '' 'pipesim: list.csv:1: rank 0, cell 3 (0F2): the rank then holds 3 st
     pipesim check --memory-limit 2 list.csv
 expect 0 '~list.csv: valid*' '' pipesim check --memory-limit 3 list.csv
 
+# ---- tags --------------------------------------------------------------------
+
+printf '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n' >list.csv
+expect 1 '' 'pipesim: list.csv: the tags of its messages go up to 7; the bound is 6, which is enough for m = 1' \
+    pipesim check --tag-bound 6 list.csv
+expect 1 '' 'pipesim: list.csv: the tags of its messages go up to 7, and its 2 stages need at least 3; the bound is 2' \
+    pipesim check --tag-bound 2 list.csv
+expect 0 '~list.csv: valid*' '' pipesim check --tag-bound 7 list.csv
+
 finish

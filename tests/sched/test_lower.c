@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* test_lower.c - SEND and RECV cells as PyTorch puts them, and taken away again. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <penstock/check.h>
@@ -343,11 +344,58 @@ START_TEST(ways_of_lowering)
 }
 END_TEST
 
+/* Both sides of a message have its tag, and no other message has it. */
+static void assert_tags(const pst_schedule *lowered)
+{
+    const size_t most = 2 * (size_t)pst_schedule_stages(lowered) *
+                        (size_t)pst_schedule_microbatches(lowered);
+    unsigned char *sides = calloc(most, 1);
+    ck_assert_ptr_nonnull(sides);
+    for (int rank = 0; rank < pst_schedule_ranks(lowered); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(lowered, rank, &count);
+        for (size_t i = 0; i < count; i++) {
+            const int64_t tag = pst_schedule_tag(lowered, row[i]);
+            ck_assert_int_eq(tag < 0, pst_op_describe(row[i].op)->computes);
+            if (tag < 0)
+                continue;
+            ck_assert_int_lt(tag, (int64_t)most);
+            const int receives = row[i].op == PST_OP_RECEIVE_FORWARD ||
+                                 row[i].op == PST_OP_RECEIVE_BACKWARD;
+            ck_assert_int_eq(sides[tag] & (1 << receives), 0);
+            sides[tag] |= (unsigned char)(1 << receives);
+        }
+    }
+    for (size_t tag = 0; tag < most; tag++)
+        ck_assert(sides[tag] == 0 || sides[tag] == 3);
+    free(sides);
+}
+
+START_TEST(messages_have_tags)
+{
+    static const char *const kinds[] = {"gpipe", "1f1b", "zb-v", "dualpipe", "hanayo"};
+    for (int kind = 0; kind < 5; kind++) {
+        pst_schedule *made = make(kinds[kind], 4, 8), *lowered = lower(made);
+        const int64_t last = 2 * pst_schedule_stages(lowered) *
+                                 (int64_t)pst_schedule_microbatches(lowered) -
+                             1;
+        pst_error err = PST_ERROR_INIT;
+        assert_tags(lowered);
+        ck_assert_int_eq(pst_schedule_check_tags(lowered, last, &err), PST_OK);
+        ck_assert_int_eq(pst_schedule_check_tags(lowered, last - 1, &err),
+                         PST_ESCHEDULE);
+        pst_schedule_destroy(lowered);
+        pst_schedule_destroy(made);
+    }
+}
+END_TEST
+
 Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("lower");
     TCase *lists = tcase_create("lists");
     tcase_add_test(lists, ways_of_lowering);
+    tcase_add_test(lists, messages_have_tags);
     tcase_add_loop_test(lists, lowered_as_by_pytorch, 0,
                         sizeof references / sizeof *references);
     tcase_add_loop_test(lists, compute_only_is_the_inverse, 0, 2);

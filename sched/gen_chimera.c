@@ -99,6 +99,7 @@ static pst_status fill_all(pst_schedule_builder *builder, const pst_shape *shape
     pst_release(env, places);
     return status;
 }
+
 const pst_generator pst__chimera = {
     .kind = {.name = "chimera",
              .aliases = aliases,

@@ -51,27 +51,32 @@ static void draw_words(cairo_t *cr, double x, double y, double size, const char 
 }
 
 /* A text in the middle of a box, if it fits. */
-static void draw_inside(cairo_t *cr, double x, double y, double width, const char *text)
+static void draw_inside(cairo_t *cr, double x, double y, double width, double height,
+                        const char *text)
 {
     cairo_text_extents_t size;
     cairo_set_font_size(cr, box_text);
     cairo_text_extents(cr, text, &size);
-    if (size.width + 3 > width)
+    if (size.width + 3 > width || size.height + 2 > height)
         return;
     cairo_move_to(cr, x + (width - size.width) / 2 - size.x_bearing,
-                  y + (ROW - GAP - size.height) / 2 - size.y_bearing);
+                  y + (height - size.height) / 2 - size.y_bearing);
     cairo_show_text(cr, text);
 }
 
+/* Of two that overlap, the first is drawn above the second. */
 static void draw_box(cairo_t *cr, const scene *s, const scene_box *box, double y,
                      double scale)
 {
     double x = MARGIN + LABEL + box->start * scale;
     double width = fmax((box->end - box->start) * scale, 0.5);
+    const double height = (ROW - GAP) / (box->part ? 2.0 : 1.0);
     int chunk = box->action.stage / s->ranks;
     char label[32];
+    if (box->part == 2)
+        y += height;
     set_color(cr, pst_op_describe(box->action.op)->color, pow(0.78, chunk));
-    cairo_rectangle(cr, x, y, width, ROW - GAP);
+    cairo_rectangle(cr, x, y, width, height);
     cairo_fill_preserve(cr);
     cairo_set_source_rgb(cr, 1, 1, 1);
     cairo_set_line_width(cr, width > 3 ? 0.8 : 0.1);
@@ -80,7 +85,7 @@ static void draw_box(cairo_t *cr, const scene *s, const scene_box *box, double y
     int dark = chunk > 0 || box->action.op == PST_OP_FORWARD;
     cairo_set_source_rgb(cr, dark, dark, dark);
     snprintf(label, sizeof label, "%" PRIu32, box->action.microbatch);
-    draw_inside(cr, x, y, width, label);
+    draw_inside(cr, x, y, width, height, label);
 }
 
 /* 1, 2 or 5 times a power of ten, for about ten marks. */

@@ -3,7 +3,8 @@
  * draw_text.c - a scene as lines of text.
  *
  * A box is as wide as its time allows: "F3----" with its operation's letter, its
- * microbatch where there is room, and the operation's filling; idle time is dots.
+ * microbatch where there is room, and the operation's filling; idle time is dots. Two
+ * that overlap have a half each.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -126,6 +127,11 @@ static void lay_row(const scene_row *row, double scale, size_t width, char *text
             first = width - 1;
         if (last > width)
             last = width;
+        const size_t middle = (first + last + 1) / 2;
+        if (box->part == 1)
+            last = middle;
+        else if (box->part == 2 && middle < last)
+            first = middle;
         box_text(box, last - first, text + first);
         for (size_t k = first; k < last; k++)
             owner[k] = box;

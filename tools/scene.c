@@ -39,7 +39,13 @@ static pst_status make_room(scene_row *row, size_t more, pst_error *err)
 
 static void add_box(scene *s, scene_row *row, scene_box box)
 {
-    double length = box.end - box.start;
+    const double length = box.end - box.start;
+    scene_box *before = row->count > 0 ? &row->boxes[row->count - 1] : NULL;
+    if (before && before->action.paired && before->start == box.start) {
+        before->part = 1;
+        box.part = 2;
+        s->overlaps = 1;
+    }
     row->boxes[row->count++] = box;
     if (box.end > s->span)
         s->span = box.end;
@@ -61,14 +67,21 @@ pst_status scene_from_simulation(const pst_schedule *schedule,
         for (size_t i = 0; status == PST_OK && i < count; i++)
             if (pst_op_describe(actions[i % length].op)->computes)
                 add_box(s, &s->rows[rank],
-                        (scene_box){simulation->start[rank][i],
-                                    simulation->end[rank][i], actions[i % length], -1});
+                        (scene_box){.start = simulation->start[rank][i],
+                                    .end = simulation->end[rank][i],
+                                    .action = actions[i % length],
+                                    .cpu = -1});
         if (status != PST_OK)
             scene_destroy(s);
     }
-    if (status == PST_OK)
-        *out = s;
-    return status;
+    if (status != PST_OK)
+        return status;
+    const size_t length = strlen(s->note);
+    if (s->overlaps)
+        snprintf(s->note + length, sizeof s->note - length,
+                 " Two that overlap share one place.");
+    *out = s;
+    return PST_OK;
 }
 
 pst_status scene_measured(const pst_schedule *schedule, const pst_pipeline *pipeline,
@@ -101,9 +114,10 @@ pst_status scene_add_events(scene *s, int rank, const pst_trace_event *events,
                              .op = e->op,
                              .paired = e->paired};
         add_box(s, row,
-                (scene_box){(double)(e->start_ns - origin_ns) * 1e-6,
-                            (double)(e->end_ns - origin_ns) * 1e-6, action,
-                            e->cpu == UINT16_MAX ? -1 : e->cpu});
+                (scene_box){.start = (double)(e->start_ns - origin_ns) * 1e-6,
+                            .end = (double)(e->end_ns - origin_ns) * 1e-6,
+                            .action = action,
+                            .cpu = e->cpu == UINT16_MAX ? -1 : e->cpu});
     }
     return status;
 }

@@ -17,7 +17,8 @@ typedef struct scene_box {
     double start;
     double end;
     pst_action action;
-    int cpu; /* on which it ran; -1: unknown                                   */
+    int cpu;  /* on which it ran; -1: unknown                                  */
+    int part; /* of two that overlap: 1 or 2; 0: it stands alone               */
 } scene_box;
 
 typedef struct scene_row {
@@ -33,6 +34,7 @@ typedef struct scene {
     scene_row *rows;
     double span;      /* from 0 to the last end                                */
     double shortest;  /* shortest box that is longer than 0                    */
+    int overlaps;     /* some boxes do                                         */
     const char *unit; /* "", "ms"                                              */
     char title[160];
     char note[320]; /* all assumptions                                       */

@@ -411,6 +411,14 @@ F 1, I 1, W 1, latency 0. Makespan 6, ideal 6, bubble 0.0 %
 of the makespan. F forward, B backward, I backward-input, W
 backward-weight, with the microbatch.' '' pipesim draw 1f1b -p 1 -m 2 --columns 60
 
+# A pair that overlaps: a half each.
+expect 0 'pair.csv: 1 ranks, 1 stages, 2 microbatches
+rank 0 F0--F1----B0====B1======
+F 1, I 1, W 1, latency 0. Makespan 6, ideal 6, bubble 0.0 %
+of the makespan. F forward, B backward, I backward-input, W
+backward-weight, with the microbatch. Two that overlap share
+one place.' '' pipesim draw pair.csv --columns 60
+
 # One column a unit: no room for F's microbatch, and the title is cut.
 expect 0 '1f1b: 3 ranks, 3 stag...
 rank 0 FF.....B0.B1

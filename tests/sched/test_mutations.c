@@ -163,6 +163,12 @@ static void put_in(rows *l, int r, int i, pst_action a)
     l->cell[r][i] = a;
 }
 
+static void move(rows *l, int from, int i, int to)
+{
+    const pst_action a = take_out(l, from, i);
+    put_in(l, to, below(l->count[to] + 1), a);
+}
+
 /* Drop, duplicate, move within a row or to another, swap neighbours, or rename. */
 static void change(rows *l)
 {
@@ -178,9 +184,9 @@ static void change(rows *l)
     else if (kind == 1)
         put_in(l, other, below(l->count[other] + 1), *a);
     else if (kind == 2 || kind == 3)
-        put_in(l, r, below(l->count[r] + 1), take_out(l, r, i));
+        move(l, r, i, r);
     else if (kind == 4)
-        put_in(l, other, below(l->count[other] + 1), take_out(l, r, i));
+        move(l, r, i, other);
     else if (kind == 5 && i + 1 < l->count[r])
         put_in(l, r, i + 1, take_out(l, r, i));
     else if (kind == 6)

@@ -23,6 +23,7 @@ typedef struct checking {
     uint16_t *seen; /* [stages][m]                                             */
     int has_backward;
     int has_messages;
+    int has_steps;
 } checking;
 
 static uint16_t *seen_of(const checking *c, int stage, uint32_t microbatch)
@@ -79,6 +80,26 @@ static pst_status check_placement(const checking *c, pst_error *err)
     return PST_OK;
 }
 
+/* What F saved leaves after F, and is back before the backward. */
+static pst_status check_move(const checking *c, int rank, size_t i, pst_action a,
+                             unsigned before, pst_error *err)
+{
+    const int evicts = a.op == PST_OP_EVICT;
+    const int first = evicts ? PST_OP_FORWARD : PST_OP_EVICT;
+    if (pst_schedule_partner(c->schedule, rank) < 0)
+        return fault(c, rank, i, err,
+                     "rank %d, in the middle of %d, has no partner to evict to", rank,
+                     pst_schedule_ranks(c->schedule));
+    if ((before & SEEN(first)) == 0)
+        return fault(c, rank, i, err, "comes before %u%s%" PRIu32, a.stage,
+                     pst_op_describe(first)->csv, a.microbatch);
+    if ((before & ANY_BACKWARD) != 0)
+        return fault(c, rank, i, err,
+                     "comes after the backward, which frees what it %s",
+                     evicts ? "evicts" : "loads");
+    return PST_OK;
+}
+
 /* What must have been seen before an operation, in words for when it was not. */
 static pst_status check_order(const checking *c, int rank, size_t i, pst_action a,
                               unsigned before, pst_error *err)
@@ -91,7 +112,13 @@ static pst_status check_order(const checking *c, int rank, size_t i, pst_action 
         if ((before & SEEN(PST_OP_FORWARD)) == 0)
             return fault(c, rank, i, err, "comes before %uF%" PRIu32, a.stage,
                          a.microbatch);
+        if ((before & SEEN(PST_OP_EVICT)) != 0 && (before & SEEN(PST_OP_LOAD)) == 0)
+            return fault(c, rank, i, err, "comes before %uLOAD%" PRIu32, a.stage,
+                         a.microbatch);
         break;
+    case PST_OP_EVICT:
+    case PST_OP_LOAD:
+        return check_move(c, rank, i, a, before, err);
     case PST_OP_BACKWARD_WEIGHT:
         if ((before & SEEN(PST_OP_BACKWARD)) == 0 &&
             (before & SEEN(PST_OP_BACKWARD_INPUT)) == 0)
@@ -139,22 +166,23 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
             return status;
         if (!op->has_microbatch)
             continue;
-        if (!op->computes) {
+        if (!op->computes && pst_schedule_rank_of(c->schedule, row[i].stage) != rank)
+            return fault(c, rank, i, err, "stage %d is on rank %d", row[i].stage,
+                         pst_schedule_rank_of(c->schedule, row[i].stage));
+        if (!op->runs) {
             c->has_messages = 1;
             int forward = row[i].op == PST_OP_SEND_FORWARD ||
                           row[i].op == PST_OP_RECEIVE_BACKWARD;
             if ((forward ? pst_schedule_next_stage(c->schedule, row[i].stage)
                          : pst_schedule_previous_stage(c->schedule, row[i].stage)) < 0)
                 return fault(c, rank, i, err, "there is no stage on the other side");
-            if (pst_schedule_rank_of(c->schedule, row[i].stage) != rank)
-                return fault(c, rank, i, err, "stage %d is on rank %d", row[i].stage,
-                             pst_schedule_rank_of(c->schedule, row[i].stage));
         }
         uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
         if ((status = check_order(c, rank, i, row[i], *seen, err)))
             return status;
         *seen = (uint16_t)(*seen | SEEN(row[i].op));
-        c->has_backward |= op->frees || op->makes_input_grad;
+        c->has_backward |= op->computes && (op->frees || op->makes_input_grad);
+        c->has_steps |= row[i].op == PST_OP_STEP;
     }
     return PST_OK;
 }
@@ -177,6 +205,8 @@ static pst_status check_complete(const checking *c, pst_error *err)
             unsigned seen = *seen_of(c, stage, (uint32_t)i);
             if ((seen & SEEN(PST_OP_FORWARD)) == 0)
                 return missing(c, stage, i, "F", err);
+            if ((seen & SEEN(PST_OP_EVICT)) != 0 && (seen & SEEN(PST_OP_LOAD)) == 0)
+                return missing(c, stage, i, "LOAD", err);
             if (!c->has_backward || (seen & SEEN(PST_OP_BACKWARD)) != 0)
                 continue;
             if ((seen & ANY_BACKWARD) == 0)
@@ -188,6 +218,108 @@ static pst_status check_complete(const checking *c, pst_error *err)
         }
     }
     return PST_OK;
+}
+
+/* Every stage steps after the same microbatches, and after the last. */
+static pst_status check_steps_agree(const checking *c, pst_error *err)
+{
+    for (size_t i = 0; i < c->microbatches; i++) {
+        unsigned any = i + 1 == c->microbatches;
+        for (int stage = 0; stage < c->stages; stage++)
+            any |= *seen_of(c, stage, (uint32_t)i) & SEEN(PST_OP_STEP);
+        for (int stage = 0; stage < c->stages && any != 0; stage++)
+            if ((*seen_of(c, stage, (uint32_t)i) & SEEN(PST_OP_STEP)) == 0)
+                return missing(c, stage, i, "STEP", err);
+    }
+    if (pst_schedule_replicas(c->schedule) > 1)
+        return pst_error_set(err, PST_ESCHEDULE,
+                             "%s: has STEP, and %d replicas of the model, which would "
+                             "have to agree before each; use one",
+                             pst_schedule_name(c->schedule),
+                             pst_schedule_replicas(c->schedule));
+    return PST_OK;
+}
+
+/* Where a stage is in its batches, while its row is read. */
+typedef struct batch {
+    uint32_t first; /* of the batch that is summed at present                  */
+    uint32_t ended; /* of its microbatches, by B or W                          */
+    uint32_t steps;
+} batch;
+
+/* The STEP that ends the batch of `microbatch`; all stages have the same. */
+static uint32_t last_of_batch(const checking *c, uint32_t microbatch)
+{
+    while ((*seen_of(c, 0, microbatch) & SEEN(PST_OP_STEP)) == 0)
+        microbatch++;
+    return microbatch;
+}
+
+/* A forward of batch t with two versions of the weights needs the one that t - 1
+ * updates made. */
+static pst_status check_version(const checking *c, int rank, size_t i, pst_action a,
+                                const batch *b, pst_error *err)
+{
+    uint32_t number = b->steps, first = b->first, last;
+    if (pst_schedule_weight_policy(c->schedule) != PST_VERSIONS_DOUBLE)
+        return PST_OK;
+    const uint32_t needed = last_of_batch(c, first);
+    while ((last = last_of_batch(c, first)) < a.microbatch) {
+        number++;
+        first = last + 1;
+    }
+    if (number <= b->steps + 1)
+        return PST_OK;
+    return fault(c, rank, i, err,
+                 "comes before %uSTEP%" PRIu32
+                 ", which makes the weights that its batch uses",
+                 a.stage, needed);
+}
+
+static pst_status check_batch(const checking *c, int rank, size_t i, pst_action a,
+                              batch *b, pst_error *err)
+{
+    const pst_op_description *op = pst_op_describe(a.op);
+    if (op->makes_output)
+        return check_version(c, rank, i, a, b, err);
+    if (a.op == PST_OP_STEP) {
+        if (a.microbatch < b->first || b->ended < a.microbatch - b->first + 1)
+            return fault(
+                c, rank, i, err,
+                "comes before the backwards of its batch, microbatches %" PRIu32
+                " to %" PRIu32 ", have ended",
+                b->first, a.microbatch);
+        *b = (batch){.first = a.microbatch + 1, .steps = b->steps + 1};
+    } else if (op->computes && op->frees) {
+        const uint32_t last = last_of_batch(c, b->first);
+        if (a.microbatch > last)
+            return fault(c, rank, i, err,
+                         "comes before %uSTEP%" PRIu32
+                         ", whose sum it does not belong to",
+                         a.stage, last);
+        b->ended++;
+    }
+    return PST_OK;
+}
+
+/* Each STEP stands behind its batch and before the next one's gradients. */
+static pst_status check_steps(const checking *c, pst_error *err)
+{
+    pst_status status = check_steps_agree(c, err);
+    if (status != PST_OK)
+        return status;
+    batch *batches = pst_allocate_array(c->env, (size_t)c->stages, sizeof *batches);
+    if (batches == NULL)
+        return pst_error_no_memory(err, "a check", (size_t)c->stages * sizeof *batches);
+    for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
+        for (size_t i = 0; i < count && status == PST_OK; i++)
+            if (pst_op_describe(row[i].op)->runs)
+                status = check_batch(c, rank, i, row[i], &batches[row[i].stage], err);
+    }
+    pst_release(c->env, batches);
+    return status;
 }
 
 /* In a list with messages: both halves of each that is needed, and no other. */
@@ -272,6 +404,8 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
         status = check_row(&c, rank, err);
     if (status == PST_OK)
         status = check_complete(&c, err);
+    if (status == PST_OK && c.has_steps)
+        status = check_steps(&c, err);
     if (status == PST_OK && c.has_messages)
         status = check_messages(&c, err);
     if (status == PST_OK && c.has_messages)
@@ -289,15 +423,18 @@ pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
     for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
-        int held = 0;
+        const int partner = pst_schedule_partner(schedule, rank);
+        const int guests =
+            partner >= 0 ? pst_schedule_most_evicted(schedule, partner) : 0;
+        int held = guests;
         for (size_t i = 0; i < count; i++) {
             const pst_op_description *op = pst_op_describe(row[i].op);
             held += op->saves - op->frees;
             if (held > limit)
                 return fault(&c, rank, i, err,
-                             "the rank then holds %d stage-microbatches; the limit is "
-                             "%d",
-                             held, limit);
+                             "the rank then holds %d stage-microbatches%s; the limit "
+                             "is %d",
+                             held, guests > 0 ? ", its partner's counted" : "", limit);
         }
     }
     return PST_OK;
@@ -310,7 +447,7 @@ pst_status pst_schedule_check_rendezvous(const pst_env *env,
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
         for (size_t i = 0; i < count; i++)
-            if (!pst_op_describe(row[i].op)->computes &&
+            if (!pst_op_describe(row[i].op)->runs &&
                 pst_op_describe(row[i].op)->has_microbatch)
                 return pst__deadlock_check(env, schedule, PST_SENDS_RENDEZVOUS, err);
     }

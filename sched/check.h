@@ -4,7 +4,10 @@
  *
  * Valid means: each stage stands on one rank; for each stage and microbatch there
  * is one F and either one B or one I and one W (none of them at all in a list
- * without any backward action); on its rank B or I comes after F and W after I;
+ * without any backward action); on its rank B or I comes after F and W after I; what
+ * was EVICTed between F and the backward was LOADed again; a STEP comes behind all
+ * backwards of its batch, and before any W or B of the next, on every stage after the
+ * same microbatches;
  * sends and receives, where the list has them, match; and the ranks, each in its
  * own order, can all reach their ends when sends do not wait for their receivers.
  * Messages name the file where there is one, the rank and the cell.
@@ -26,9 +29,9 @@ PST_API pst_status pst_schedule_check(const pst_env *env, const pst_schedule *sc
                                       pst_error *err);
 
 /*
- * Does no rank ever hold more than `limit` stage-microbatches (1 from F to B or W, as
- * the simulator counts)? The list must be valid. Errors: PST_ESCHEDULE at the first
- * cell that goes beyond it.
+ * Does no rank ever hold more than `limit` stage-microbatches (1 from F to B or W, and
+ * the most that its partner ever evicts to it, as the simulator counts)? The list must
+ * be valid. Errors: PST_ESCHEDULE at the first cell that goes beyond it.
  */
 PST_API pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
                                              pst_error *err);

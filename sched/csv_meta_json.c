@@ -38,6 +38,30 @@ static pst_status take_count(const json_t *root, const char *key, const char *pa
     return PST_OK;
 }
 
+static const char *const policy_names[] = {"stash", "double"}; /* pst_weight_policy */
+
+static pst_status take_extension(const json_t *root, const char *path,
+                                 pst_csv_options *options, pst_error *err)
+{
+    const json_t *extended = json_object_get(root, "extended");
+    const json_t *policy = json_object_get(root, "weight_policy");
+    if (extended != NULL && !json_is_boolean(extended))
+        return pst_error_set_at(err, PST_EFORMAT, path, 0,
+                                "\"extended\" must be true or false");
+    options->extended |= json_is_true(extended);
+    if (policy == NULL)
+        return PST_OK;
+    for (int i = 0; i < 2; i++)
+        if (json_is_string(policy) &&
+            strcmp(json_string_value(policy), policy_names[i]) == 0) {
+            if (options->weight_policy == PST_VERSIONS_STASH)
+                options->weight_policy = (pst_weight_policy)i;
+            return PST_OK;
+        }
+    return pst_error_set_at(err, PST_EFORMAT, path, 0,
+                            "\"weight_policy\" must be \"stash\" or \"double\"");
+}
+
 static pst_status parse(const char *path, const char *text, size_t bytes,
                         pst_csv_options *options, pst_error *err)
 {
@@ -58,6 +82,8 @@ static pst_status parse(const char *path, const char *text, size_t bytes,
         status = take_count(root, "replicas", path, &options->replicas, err);
     if (status == PST_OK)
         status = take_count(root, "slices", path, &options->slices, err);
+    if (status == PST_OK)
+        status = take_extension(root, path, options, err);
     json_decref(root);
     return status;
 }
@@ -89,8 +115,14 @@ static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
     if (status != PST_OK)
         return status;
     status = pst_file_printf(
-        writer, err, "{\"penstock_schedule\": %d, \"replicas\": %d, \"slices\": %d}\n",
+        writer, err, "{\"penstock_schedule\": %d, \"replicas\": %d, \"slices\": %d",
         FORM, pst_schedule_replicas(schedule), pst_schedule_slices(schedule));
+    if (status == PST_OK && pst_schedule_is_extended(schedule))
+        status = pst_file_printf(writer, err,
+                                 ", \"extended\": true, \"weight_policy\": \"%s\"",
+                                 policy_names[pst_schedule_weight_policy(schedule)]);
+    if (status == PST_OK)
+        status = pst_file_printf(writer, err, "}\n");
     if (status == PST_OK)
         return pst_file_commit(writer, err);
     pst_file_discard(writer);
@@ -107,7 +139,8 @@ pst_status pst__csv_meta_write(const pst_env *env, const pst_schedule *schedule,
     if (meta == NULL)
         return pst_error_no_memory(err, path, strlen(path));
     pst_status status = PST_OK;
-    if (pst_schedule_replicas(schedule) > 1 || pst_schedule_slices(schedule) > 1)
+    if (pst_schedule_replicas(schedule) > 1 || pst_schedule_slices(schedule) > 1 ||
+        pst_schedule_is_extended(schedule))
         status = write_meta(env, schedule, meta, err);
     else if (pst__os_kind(meta, NULL) == REGULAR && pst__os_unlink(meta) != 0)
         status = pst_error_set(

@@ -211,7 +211,7 @@ static pst_status advance(walk *w, int rank, int *moved, pst_visit visit, void *
         return PST_OK;
     size_t length = head_length(w, rank);
     for (size_t k = 0; k < length; k++) {
-        if (visit != NULL && pst_op_describe(a[k].op)->computes) {
+        if (visit != NULL && pst_op_describe(a[k].op)->runs) {
             /* In a list that was not checked the second of a pair may be marked too. */
             pst_action visited = a[k];
             visited.paired = k + 1 < length;

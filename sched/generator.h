@@ -46,6 +46,7 @@ typedef struct pst_generator {
     int chunks;       /* v unless told otherwise; 0: 1                         */
     int chunks_most;  /* 0: as many as `chunks`, which is then the only v      */
     int replicas;     /* of the model, which share m; 0: 1                     */
+    pst_weight_policy weight_policy; /* of asynchronous kinds                  */
     /* Theory's word on equal stages, or NULL; false where it is not known. */
     int (*closed_form)(const pst_shape *shape, const pst_unit_costs *cost,
                        pst_closed_form *out);
@@ -72,6 +73,9 @@ extern const pst_generator pst__chimera;
 extern const pst_generator pst__hanayo;
 extern const pst_generator pst__seq_one_f_one_b;
 extern const pst_generator pst__gis;
+extern const pst_generator pst__bpipe;
+extern const pst_generator pst__pipedream;
+extern const pst_generator pst__pipedream_2bw;
 extern const pst_generator pst__forward_only;
 
 #endif

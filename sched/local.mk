@@ -21,7 +21,9 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/deadlock.c \
 	%D%/env.c \
 	%D%/error.c \
+	%D%/evict.c \
 	%D%/file.c \
+	%D%/gen_bpipe.c \
 	%D%/gen_chimera.c \
 	%D%/gen_dualpipe.c \
 	%D%/gen_eager_one_f_one_b.c \
@@ -33,6 +35,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/gen_interleaved_zb.c \
 	%D%/gen_looped_bfs.c \
 	%D%/gen_one_f_one_b.c \
+	%D%/gen_pipedream.c \
 	%D%/gen_seq_one_f_one_b.c \
 	%D%/gen_v_auto.c \
 	%D%/gen_zb_auto.c \
@@ -49,6 +52,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/simulate.c \
 	%D%/tags.c \
 	%D%/version.c \
+	%D%/versions.c \
 	%D%/weave.c \
 	%D%/csv_meta.h \
 	%D%/deadlock.h \
@@ -58,6 +62,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/lower_in_time.h \
 	%D%/os.h \
 	%D%/row.h \
+	%D%/versions.h \
 	%D%/weave.h
 %C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libsched_la_LIBADD = $(JANSSON_LIBS)

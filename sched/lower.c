@@ -18,7 +18,7 @@ static int has_messages(const pst_schedule *schedule)
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
         for (size_t i = 0; i < count; i++)
-            if (!pst_op_describe(row[i].op)->computes)
+            if (!pst_op_describe(row[i].op)->runs)
                 return 1;
     }
     return 0;
@@ -30,8 +30,8 @@ static pst_status begin(const pst_env *env, lowering *l, pst_error *err)
     if (has_messages(schedule))
         return pst_error_set(
             err, PST_ESCHEDULE,
-            "%s: has cells that do not compute already; messages can be "
-            "added to a list of F, B, I and W only",
+            "%s: has SEND, RECV or FSDP cells already; messages can be "
+            "added to a list without them only",
             pst_schedule_name(schedule));
     return pst_schedule_builder_create_like(env, schedule, &l->builder, err);
 }
@@ -238,7 +238,7 @@ pst_status pst_schedule_compute_only(const pst_env *env, const pst_schedule *sch
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
         for (size_t i = 0; i < count && status == PST_OK; i++)
-            if (pst_op_describe(row[i].op)->computes)
+            if (pst_op_describe(row[i].op)->runs)
                 status = pst_schedule_builder_append(l.builder, rank, row[i], err);
     }
     return end(&l, status, out, err);

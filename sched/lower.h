@@ -51,7 +51,7 @@ PST_API int64_t pst_schedule_tag(const pst_schedule *schedule, pst_action action
 PST_API pst_status pst_schedule_check_tags(const pst_schedule *schedule, int64_t bound,
                                            pst_error *err);
 
-/* The list without any cell that does not compute: the reverse of lowering. */
+/* The list without messages and FSDP's cells: the reverse of lowering. */
 PST_API pst_status pst_schedule_compute_only(const pst_env *env,
                                              const pst_schedule *schedule,
                                              pst_schedule **out, pst_error *err);

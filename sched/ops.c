@@ -7,18 +7,22 @@
 
 /* In the order of pst_op. Colours go from cool (forward) to warm (backward). */
 static const pst_op_description ops[PST_OP_COUNT] = {
-    /* csv, name, colour, computes, has mb, makes output, makes dx, saves, frees */
-    {"F", "forward", 0x4c78a8, 1, 1, 1, 0, 1, 0},
-    {"B", "backward", 0xe8743b, 1, 1, 0, 1, 0, 1},
-    {"I", "backward-input", 0xf2a03d, 1, 1, 0, 1, 0, 0},
-    {"W", "backward-weight", 0x59a14f, 1, 1, 0, 0, 0, 1},
-    {"SEND_F", "send-forward", 0x9ecae9, 0, 1, 0, 0, 0, 0},
-    {"RECV_F", "receive-forward", 0xc6dbef, 0, 1, 0, 0, 0, 0},
-    {"SEND_B", "send-backward", 0xfdc9a0, 0, 1, 0, 0, 0, 0},
-    {"RECV_B", "receive-backward", 0xfee0c8, 0, 1, 0, 0, 0, 0},
-    {"UNSHARD", "unshard", 0xb0b0b0, 0, 0, 0, 0, 0, 0},
-    {"RESHARD", "reshard", 0xc8c8c8, 0, 0, 0, 0, 0, 0},
-    {"REDUCE_GRAD", "reduce-gradient", 0xa0a0a0, 0, 0, 0, 0, 0, 0},
+    /* csv, name, colour, computes, runs, has mb, makes output, makes dx, saves, frees,
+       PyTorch's */
+    {"F", "forward", 0x4c78a8, 1, 1, 1, 1, 0, 1, 0, 1},
+    {"B", "backward", 0xe8743b, 1, 1, 1, 0, 1, 0, 1, 1},
+    {"I", "backward-input", 0xf2a03d, 1, 1, 1, 0, 1, 0, 0, 1},
+    {"W", "backward-weight", 0x59a14f, 1, 1, 1, 0, 0, 0, 1, 1},
+    {"SEND_F", "send-forward", 0x9ecae9, 0, 0, 1, 0, 0, 0, 0, 1},
+    {"RECV_F", "receive-forward", 0xc6dbef, 0, 0, 1, 0, 0, 0, 0, 1},
+    {"SEND_B", "send-backward", 0xfdc9a0, 0, 0, 1, 0, 0, 0, 0, 1},
+    {"RECV_B", "receive-backward", 0xfee0c8, 0, 0, 1, 0, 0, 0, 0, 1},
+    {"UNSHARD", "unshard", 0xb0b0b0, 0, 0, 0, 0, 0, 0, 0, 1},
+    {"RESHARD", "reshard", 0xc8c8c8, 0, 0, 0, 0, 0, 0, 0, 1},
+    {"REDUCE_GRAD", "reduce-gradient", 0xa0a0a0, 0, 0, 0, 0, 0, 0, 0, 1},
+    {"EVICT", "evict", 0xb79ac8, 0, 1, 1, 0, 0, 0, 1, 0},
+    {"LOAD", "load", 0x8f6bb3, 0, 1, 1, 0, 0, 1, 0, 0},
+    {"STEP", "step", 0x72b7b2, 0, 1, 1, 0, 0, 0, 0, 0},
 };
 
 const pst_op_description *pst_op_describe(int op)

@@ -30,6 +30,9 @@ static const pst_generator *const generators[] = {
     &pst__hanayo,
     &pst__seq_one_f_one_b,
     &pst__gis,
+    &pst__bpipe,
+    &pst__pipedream,
+    &pst__pipedream_2bw,
     &pst__forward_only,
     /* clang-format on */
 };
@@ -223,6 +226,7 @@ pst_status pst_schedule_create(const pst_env *env, const char *name,
     status = pst_schedule_builder_set_replicas(builder, replicas, err);
     if (status == PST_OK)
         status = pst_schedule_builder_set_slices(builder, full.slices, err);
+    pst_schedule_builder_set_weight_policy(builder, generator->weight_policy);
     if (status == PST_OK)
         status = fill_rows(generator, &full, builder, err);
     if (status != PST_OK) {

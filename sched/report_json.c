@@ -63,6 +63,11 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
         "longest_rank", s->bubble.longest_rank, "busy", real_numbers(s->busy, s->ranks),
         "peak_activations", whole_numbers(s->peak_activations, s->ranks),
         "max_queue_depth", s->max_queue_depth);
+    if (s->updates > 0) {
+        json_object_set_new(root, "updates", json_integer(s->updates));
+        json_object_set_new(root, "weight_versions",
+                            whole_numbers(s->weight_versions, s->ranks));
+    }
     if (form != NULL)
         json_object_set_new(root, "closed_form",
                             json_pack("{s:f, s:i, s:i, s:s}", "makespan",

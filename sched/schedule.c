@@ -29,7 +29,8 @@ struct pst_schedule {
     pst_env env_copy;
     char *name;
     char *file;
-    int ranks, stages, microbatches, replicas, slices;
+    int ranks, stages, microbatches, replicas, slices, updates;
+    pst_weight_policy weight_policy;
     row *rows;    /* [ranks]                                                   */
     int *rank_of; /* [stages]; -1: none or two                                 */
 };
@@ -76,6 +77,16 @@ int pst_schedule_replicas(const pst_schedule *schedule)
 int pst_schedule_slices(const pst_schedule *schedule)
 {
     return schedule->slices;
+}
+
+int pst_schedule_updates(const pst_schedule *schedule)
+{
+    return schedule->updates;
+}
+
+pst_weight_policy pst_schedule_weight_policy(const pst_schedule *schedule)
+{
+    return schedule->weight_policy;
 }
 
 int pst_schedule_next_stage(const pst_schedule *schedule, int stage)
@@ -188,6 +199,7 @@ pst_status pst_schedule_builder_create_like(const pst_env *env,
         return status;
     (*out)->schedule->replicas = schedule->replicas;
     (*out)->schedule->slices = schedule->slices;
+    (*out)->schedule->weight_policy = schedule->weight_policy;
     return PST_OK;
 }
 
@@ -287,6 +299,16 @@ static void place_stages(pst_schedule *schedule)
             schedule->rank_of[stage] = NOWHERE;
 }
 
+static void count_updates(pst_schedule *schedule)
+{
+    for (int rank = 0; rank < schedule->ranks; rank++) {
+        const row *r = &schedule->rows[rank];
+        for (size_t i = 0; i < r->count; i++)
+            schedule->updates +=
+                r->actions[i].op == PST_OP_STEP && r->actions[i].stage == 0;
+    }
+}
+
 pst_status pst_schedule_builder_finish(pst_schedule_builder *builder, const char *name,
                                        const char *file, pst_schedule **out,
                                        pst_error *err)
@@ -300,6 +322,7 @@ pst_status pst_schedule_builder_finish(pst_schedule_builder *builder, const char
         return pst_error_no_memory(err, "a schedule's name", strlen(name) + 1);
     }
     place_stages(schedule);
+    count_updates(schedule);
     builder->schedule = NULL;
     pst_release(schedule->env, builder);
     *out = schedule;
@@ -330,6 +353,12 @@ pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder, int sl
             slices, microbatches);
     builder->schedule->slices = slices;
     return PST_OK;
+}
+
+void pst_schedule_builder_set_weight_policy(pst_schedule_builder *builder,
+                                            pst_weight_policy policy)
+{
+    builder->schedule->weight_policy = policy;
 }
 
 const pst_schedule *pst__schedule_builder_shape(const pst_schedule_builder *builder)

@@ -30,6 +30,10 @@ typedef enum pst_op {
     PST_OP_UNSHARD,          /* UNSHARD, RESHARD, REDUCE_GRAD: PyTorch's FSDP  */
     PST_OP_RESHARD,          /*   actions; carried, never executed; their      */
     PST_OP_REDUCE_GRAD,      /*   microbatch is PST_NO_MICROBATCH              */
+    PST_OP_EVICT,            /* EVICT: what F saved goes to the rank's partner */
+    PST_OP_LOAD,             /* LOAD: and comes back for the backward          */
+    PST_OP_STEP,             /* STEP: the stage's weights change; see
+                                pst_schedule_updates()                         */
     PST_OP_COUNT
 } pst_op;
 
@@ -49,11 +53,13 @@ typedef struct pst_op_description {
     const char *name; /* in words: "backward-input"                         */
     uint32_t color;   /* 0xRRGGBB, in drawings                              */
     uint8_t computes; /* F, B, I, W                                         */
+    uint8_t runs;     /* is of the schedule itself: these, EVICT, LOAD, STEP */
     uint8_t has_microbatch;
     uint8_t makes_output;     /* sends an activation to stage + 1 (F)          */
     uint8_t makes_input_grad; /* sends a gradient to stage - 1 (B, I)          */
-    uint8_t saves;            /* one activation more is held afterwards (F)    */
-    uint8_t frees;            /* one activation less (B, W)                    */
+    uint8_t saves;            /* one activation more is held afterwards (F, LOAD) */
+    uint8_t frees;            /* one activation less (B, W, EVICT)             */
+    uint8_t in_pytorch;       /* PyTorch's grammar knows it                    */
 } pst_op_description;
 
 /* Borrowed, constant; NULL where op is out of range. */
@@ -85,6 +91,35 @@ PST_API int pst_schedule_replicas(const pst_schedule *schedule);
 /* Parts k that sequences are cut into: "microbatch" i k + s of an action is slice s of
  * microbatch i. 1 for all other lists. */
 PST_API int pst_schedule_slices(const pst_schedule *schedule);
+
+/*
+ * Asynchronous kinds. `sSTEPi` ends a batch: it applies to stage s the sum of the
+ * gradients of all microbatches from behind the last STEP up to i, and clears it. So
+ * microbatch ids run on across steps, and one list makes as many updates as a stage has
+ * STEPs. 0: none, and the optimizer steps after the list.
+ */
+PST_API int pst_schedule_updates(const pst_schedule *schedule);
+
+/* Which weights a microbatch uses, for F and backward alike, where a list has STEPs. */
+typedef enum pst_weight_policy {
+    PST_VERSIONS_STASH, /* PipeDream: the newest of the moment its F ran        */
+    PST_VERSIONS_DOUBLE /* PipeDream-2BW: batch t the ones that t - 1 updates made,
+                          batch 0 and 1 the first: two versions are enough     */
+} pst_weight_policy;
+
+PST_API pst_weight_policy pst_schedule_weight_policy(const pst_schedule *schedule);
+
+/* Most versions of `stage`'s weights that are needed at once: 1 without STEPs. The list
+ * must be valid. -1: no memory. */
+PST_API int pst_schedule_weight_versions(const pst_env *env,
+                                         const pst_schedule *schedule, int stage);
+
+/*
+ * BPipe. Rank r's EVICTs go to rank p-1-r, its partner; -1 in the middle of an odd p.
+ * pst_schedule_most_evicted(): the most that `rank` has there at once.
+ */
+PST_API int pst_schedule_partner(const pst_schedule *schedule, int rank);
+PST_API int pst_schedule_most_evicted(const pst_schedule *schedule, int rank);
 
 /* The stage that uses what `stage` makes, and the one whose output it uses; -1 at the
  * ends of a replica. */
@@ -125,7 +160,7 @@ PST_API pst_status pst_schedule_builder_create(const pst_env *env, int ranks,
                                                int stages, int microbatches,
                                                pst_schedule_builder **out,
                                                pst_error *err);
-/* As create, with the shape, replicas and slices of another list. */
+/* As create, with the shape, replicas, slices and weight policy of another list. */
 PST_API pst_status pst_schedule_builder_create_like(const pst_env *env,
                                                     const pst_schedule *schedule,
                                                     pst_schedule_builder **out,
@@ -143,6 +178,9 @@ PST_API pst_status pst_schedule_builder_set_replicas(pst_schedule_builder *build
                                                      int replicas, pst_error *err);
 PST_API pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder,
                                                    int slices, pst_error *err);
+
+PST_API void pst_schedule_builder_set_weight_policy(pst_schedule_builder *builder,
+                                                    pst_weight_policy policy);
 
 /* The schedule; the builder is destroyed, on errors too. `file` may be NULL. */
 PST_API pst_status pst_schedule_builder_finish(pst_schedule_builder *builder,

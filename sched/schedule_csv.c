@@ -195,6 +195,12 @@ static pst_status parse_action(reading *r, span cell, span text, int paired,
             r, cell, err,
             "BW belongs to the dialect from before November 2024, where B was "
             "the input part; write I for that B, and B for this BW");
+    if (op >= 0 && !r->options.extended && !pst_op_describe(op)->in_pytorch)
+        return refuse(
+            r, cell, err,
+            "%s is not of PyTorch's grammar; the extended one, which is to be "
+            "asked for, has it",
+            pst_op_describe(op)->csv);
     if (is_word(word, "OVERLAP_F_B"))
         return refuse(
             r, cell, err,
@@ -382,6 +388,7 @@ static pst_status create_builder(reading *r, pst_error *err)
     status = pst_schedule_builder_set_replicas(r->builder, r->options.replicas, err);
     if (status == PST_OK)
         status = pst_schedule_builder_set_slices(r->builder, r->options.slices, err);
+    pst_schedule_builder_set_weight_policy(r->builder, r->options.weight_policy);
     if (status != PST_OK)
         pst_schedule_builder_destroy(r->builder);
     return status;
@@ -422,6 +429,18 @@ pst_status pst_schedule_read_csv(const pst_env *env, const char *path,
     status = pst_schedule_parse_csv(env, path, text, bytes, &own, out, err);
     pst_release(env, text);
     return status;
+}
+
+int pst_schedule_is_extended(const pst_schedule *schedule)
+{
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        for (size_t i = 0; i < count; i++)
+            if (!pst_op_describe(row[i].op)->in_pytorch)
+                return 1;
+    }
+    return 0;
 }
 
 static pst_status write_row(pst_file_writer *writer, const pst_schedule *schedule,

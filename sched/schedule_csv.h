@@ -6,7 +6,8 @@
  * idle hint. A cell is `stage op [microbatch]` ("2F5", "1REDUCE_GRAD"), or a
  * pair "(5F3;2B1)OVERLAP_F_B". Read strictly: a cell that PyTorch's loader would
  * cut short or accept without a microbatch is refused with its line and number.
- * LF and CRLF line ends are both read.
+ * LF and CRLF line ends are both read. The extended grammar also has EVICT, LOAD and
+ * STEP, which PyTorch's loader does not know.
  */
 #ifndef PENSTOCK_SCHEDULE_CSV_H
 #define PENSTOCK_SCHEDULE_CSV_H
@@ -28,8 +29,10 @@ typedef struct pst_csv_options {
     int replicas;     /* 0: as FILE.csv.meta.json says, else 1                  */
     int slices;       /* as above                                               */
     pst_csv_dialect dialect;
+    int extended; /* 1: with EVICT, LOAD and STEP; 0: where the .meta.json says so */
+    pst_weight_policy weight_policy; /* of a list with STEP, if not as it says     */
     int lenient; /* 1: read what PyTorch's loader reads; each thing that it
-                    ignores is one warning in the log                      */
+ignores is one warning in the log                      */
 } pst_csv_options;
 
 /*
@@ -49,12 +52,14 @@ PST_API pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
                                           pst_schedule **out, pst_error *err);
 
 /*
- * Write it, whole or not at all (file.h), with LF line ends. What the grammar
- * cannot hold (replicas, slices) goes to `path`.meta.json:
+ * Write it, whole or not at all (file.h), with LF line ends. What PyTorch's grammar
+ * cannot hold goes to `path`.meta.json, where there is any and `path` is a regular file
+ * (an old one is removed otherwise):
  *     {"penstock_schedule": 1, "replicas": 2, "slices": 1}
- * where it is not 1 and `path` is a regular file; an old one is removed
- * otherwise.
+ * and in a list with EVICT, LOAD or STEP, see pst_schedule_is_extended(), also
+ *     "extended": true, "weight_policy": "stash" (or "double")
  */
+PST_API int pst_schedule_is_extended(const pst_schedule *schedule);
 PST_API pst_status pst_schedule_write_csv(const pst_env *env,
                                           const pst_schedule *schedule,
                                           const char *path, pst_error *err);

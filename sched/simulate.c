@@ -28,6 +28,8 @@ typedef struct state {
     int *rank_of;     /* [stages]                                               */
     double *forward;  /* [iterations][stages][m] when F ended, or ABSENT        */
     double *backward; /* the same of B or I                                    */
+    double *moved;    /* and when EVICT ended, or what LOAD asked for is back;
+                         NULL: the list evicts nothing                         */
     size_t *next;     /* [ranks] actions done, over all iterations              */
     double *free_at;  /* [ranks]                                                */
     size_t *waits;    /* [ranks] index into forward, or `half` + into backward  */
@@ -68,11 +70,12 @@ static pst_status allocate_result(state *s, pst_error *err)
     r->busy = pst_allocate_array(s->env, ranks, sizeof *r->busy);
     r->peak_activations =
         pst_allocate_array(s->env, ranks, sizeof *r->peak_activations);
+    r->weight_versions = pst_allocate_array(s->env, ranks, sizeof(int));
     r->count = pst_allocate_array(s->env, ranks, sizeof *r->count);
     r->start = pst_allocate_array(s->env, ranks, sizeof *r->start);
     r->end = pst_allocate_array(s->env, ranks, sizeof *r->end);
-    if (r->busy == NULL || r->peak_activations == NULL || r->count == NULL ||
-        r->start == NULL || r->end == NULL)
+    if (r->busy == NULL || r->peak_activations == NULL || r->weight_versions == NULL ||
+        r->count == NULL || r->start == NULL || r->end == NULL)
         return pst_error_no_memory(err, "a simulation", ranks * sizeof *r->busy);
     for (int rank = 0; rank < r->ranks; rank++) {
         size_t count;
@@ -109,6 +112,13 @@ static pst_status allocate_state(state *s, pst_error *err)
         return pst_error_no_memory(err, "a simulation", 2 * s->half * sizeof(double));
     for (size_t i = 0; i < s->half; i++)
         s->forward[i] = s->backward[i] = ABSENT;
+    int evicts = 0;
+    for (int rank = 0; rank < s->result->ranks; rank++)
+        evicts |= pst_schedule_most_evicted(s->schedule, rank) > 0;
+    if (evicts)
+        s->moved = pst_allocate_array(s->env, s->half, sizeof *s->moved);
+    if (evicts && s->moved == NULL)
+        return pst_error_no_memory(err, "a simulation", s->half * sizeof(double));
     for (int rank = 0; rank < s->result->ranks; rank++) {
         s->waits[rank] = NOTHING;
         s->stack[rank] = s->result->ranks - 1 - rank;
@@ -171,6 +181,8 @@ static double inputs_ready(const state *s, size_t iteration, pst_action action,
     }
     *missing = own;
     double ready = s->forward[own];
+    if (s->moved != NULL && ready != ABSENT && s->moved[own] > ready)
+        ready = s->moved[own];
     if (ready == ABSENT || next < 0)
         return ready;
     size_t above = key(s, iteration, next, action.microbatch);
@@ -207,6 +219,18 @@ static void publish(state *s, size_t iteration, pst_action action, double end)
     }
 }
 
+/* EVICT and LOAD hold nobody up; what is loaded goes there and back by hops. */
+static void move(state *s, size_t iteration, pst_action action, double now)
+{
+    if (action.op != PST_OP_EVICT && action.op != PST_OP_LOAD)
+        return;
+    double *moved = &s->moved[key(s, iteration, action.stage, action.microbatch)];
+    if (action.op == PST_OP_EVICT)
+        *moved = now;
+    else
+        *moved = fmax(now, *moved + s->hop) + s->hop;
+}
+
 /* Run `rank` until its row ends or an input is missing. */
 static void run_rank(state *s, int rank)
 {
@@ -239,6 +263,8 @@ static void run_rank(state *s, int rank)
             end[at + k] = begin + cost;
             if (pst_op_describe(row[index + k].op)->computes)
                 publish(s, iteration, row[index + k], begin + cost);
+            else
+                move(s, iteration, row[index + k], begin);
         }
         s->free_at[rank] = begin + cost;
         s->result->busy[rank] += cost;
@@ -356,6 +382,10 @@ static void summarize(state *s)
         size_t length, count = r->count[rank];
         const pst_action *row = pst_schedule_row(s->schedule, rank, &length);
         r->peak_activations[rank] = peak_of_row(row, length);
+        const int partner = pst_schedule_partner(s->schedule, rank);
+        if (s->moved != NULL && partner >= 0)
+            r->peak_activations[rank] +=
+                pst_schedule_most_evicted(s->schedule, partner);
         r->ideal = fmax(r->ideal, r->busy[rank]);
         if (count == 0)
             continue;
@@ -374,6 +404,22 @@ static void summarize(state *s)
     r->max_queue_depth = deepest_queue(s, s->stack);
 }
 
+static pst_status count_versions(state *s, pst_error *err)
+{
+    pst_simulation *r = s->result;
+    r->updates = pst_schedule_updates(s->schedule);
+    for (int stage = 0; stage < r->stages; stage++) {
+        const int versions = pst_schedule_weight_versions(s->env, s->schedule, stage);
+        if (versions < 0)
+            return pst_error_no_memory(err, "a simulation", s->microbatches);
+        if (s->rank_of[stage] < 0)
+            continue;
+        int *most = &r->weight_versions[s->rank_of[stage]];
+        *most = versions > *most ? versions : *most;
+    }
+    return PST_OK;
+}
+
 static void destroy_state(state *s)
 {
     for (int op = 0; op <= PST_OP_REDUCE_GRAD; op++)
@@ -381,6 +427,7 @@ static void destroy_state(state *s)
     pst_release(s->env, s->rank_of);
     pst_release(s->env, s->forward);
     pst_release(s->env, s->backward);
+    pst_release(s->env, s->moved);
     pst_release(s->env, s->next);
     pst_release(s->env, s->free_at);
     pst_release(s->env, s->waits);
@@ -422,6 +469,8 @@ pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
         run_rank(&s, s.stack[--s.height]);
     status = name_stuck_rank(&s, err);
     if (status == PST_OK)
+        status = count_versions(&s, err);
+    if (status == PST_OK)
         summarize(&s);
 out:
     destroy_state(&s);
@@ -449,6 +498,7 @@ void pst_simulation_destroy(pst_simulation *simulation)
     pst_release(env, simulation->end);
     pst_release(env, simulation->busy);
     pst_release(env, simulation->peak_activations);
+    pst_release(env, simulation->weight_versions);
     pst_release(env, simulation->count);
     pst_release(env, owned);
 }

@@ -48,7 +48,10 @@ typedef struct pst_simulation {
     double ideal;        /* work of the busiest rank                           */
     pst_bubble bubble;
     double *busy;          /* [ranks] work of each                           */
-    int *peak_activations; /* [ranks] most stage-microbatches held at once   */
+    int *peak_activations; /* [ranks] most stage-microbatches held at once, and the
+                              most that are evicted to the rank at once       */
+    int updates;           /* of the weights, by STEP, in one iteration; 0: none */
+    int *weight_versions;  /* [ranks] most of a stage's that are needed at once */
     int max_queue_depth;   /* most messages sent but not used on one directed
                               rank pair; at one instant sends count first    */
     size_t *count;         /* [ranks] actions: row length x iterations       */

@@ -40,6 +40,7 @@ static void print_help(void)
 
 static const char *const order_names[] = {"default", "ascending", "descending", NULL};
 static const char *const dialect_names[] = {"auto", "new", "old", NULL};
+static const char *const policy_names[] = {"stash", "double", NULL};
 static const char *const weights_names[] = {"default", "lifo-merged", NULL};
 
 void shape_add_options(shape_options *s, option *table)
@@ -59,7 +60,7 @@ void shape_add_options(shape_options *s, option *table)
          .help = "of microbatches: ascending or descending (the schedule's own)",
          .choices = order_names},
         {.name = "group", .kind = OPTION_INT, .value = &s->shape.group, .argument = "N",
-         .help = "microbatches that go from chunk to chunk together (the schedule's own)",
+         .help = "microbatches that go from chunk to chunk, or into an update, together",
          .lowest = 1, .highest = 2147483647},
         {.name = "warmup-extra", .kind = OPTION_INT, .value = &s->shape.warmup_extra,
          .argument = "N", .help = "forwards more in the warm-up (0)", .highest = 65535},
@@ -99,6 +100,11 @@ void file_add_options(file_options *f, option *table)
          .choices = dialect_names},
         {.name = "lenient", .kind = OPTION_FLAG, .value = &f->lenient,
          .help = "read what PyTorch's loader reads, and say what is ignored"},
+        {.name = "extended", .kind = OPTION_FLAG, .value = &f->extended,
+         .help = "files may have EVICT, LOAD and STEP, which PyTorch's grammar lacks"},
+        {.name = "weight-policy", .kind = OPTION_CHOICE, .value = &f->weight_policy,
+         .argument = "WHICH", .choices = policy_names,
+         .help = "of a file with STEP: stash (PipeDream) or double (2BW)"},
     };
     /* clang-format on */
     memcpy(table, rows, sizeof rows);

@@ -30,10 +30,10 @@ typedef struct shape_options {
     file_options file;
 } shape_options;
 
-enum { FILE_OPTION_COUNT = 3, SHAPE_OPTION_COUNT = 11 + FILE_OPTION_COUNT };
+enum { FILE_OPTION_COUNT = 5, SHAPE_OPTION_COUNT = 11 + FILE_OPTION_COUNT };
 void shape_add_options(shape_options *s, option *table);
 
-/* --placement, --dialect and --lenient alone. */
+/* --placement and the other options of files alone. */
 void file_add_options(file_options *f, option *table);
 
 /*

@@ -62,10 +62,15 @@ int pipesim_export(int argc, char **argv)
     if (status != OPTIONS_GO_ON)
         return status;
     pst_error err = PST_ERROR_INIT;
-    status =
-        write_list(schedule, with_messages || mode_given, mode, path, &err) == PST_OK
-            ? 0
-            : say_failure(&err);
+    if (pst_schedule_is_extended(schedule) && !shape.file.extended)
+        pst_error_set(
+            &err, PST_EINVAL,
+            "%s has EVICT, LOAD or STEP, which PyTorch's loader does not know; "
+            "--extended writes them",
+            pst_schedule_name(schedule));
+    else
+        write_list(schedule, with_messages || mode_given, mode, path, &err);
+    status = err.status == PST_OK ? 0 : say_failure(&err);
     pst_schedule_destroy(schedule);
     return status;
 }

@@ -54,12 +54,20 @@ static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
     if (form != NULL)
         printf("peak          closed form: %d on the first rank, %d on the last\n",
                form->peak_first_rank, form->peak_last_rank);
-    printf("\nrank        busy        idle  idle %%  peak activations\n");
+    if (s->updates > 0)
+        printf(
+            "updates       %d of the weights; 'versions' counts those a rank keeps\n",
+            s->updates);
+    printf("\nrank        busy        idle  idle %%  peak activations%s\n",
+           s->updates > 0 ? "  versions" : "");
     for (int rank = 0; rank < s->ranks; rank++) {
         double idle = s->makespan - s->busy[rank];
-        printf("%4d  %10g  %10g  %5.1f  %16d\n", rank, s->busy[rank], idle,
+        printf("%4d  %10g  %10g  %5.1f  %16d", rank, s->busy[rank], idle,
                s->makespan > 0 ? 100 * idle / s->makespan : 0,
                s->peak_activations[rank]);
+        if (s->updates > 0)
+            printf("  %8d", s->weight_versions[rank]);
+        putchar('\n');
     }
 }
 

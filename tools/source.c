@@ -30,7 +30,10 @@ pst_status source_file(const char *path, const pst_shape *shape,
                                      .slices = shape->slices,
                                      .replicas = is_bidirectional(file) ? 2 : 0,
                                      .dialect = (pst_csv_dialect)file->dialect,
-                                     .lenient = file->lenient};
+                                     .lenient = file->lenient,
+                                     .extended = file->extended,
+                                     .weight_policy =
+                                         (pst_weight_policy)file->weight_policy};
     if (strcmp(path, "-") != 0)
         return pst_schedule_read_csv(&env, path, &options, out, err);
     char *text;
@@ -109,7 +112,7 @@ static pst_status agree(const pst_schedule *schedule, const pst_shape *shape,
 pst_status source_schedule(const char *text, const pst_shape *shape,
                            const file_options *file, pst_schedule **out, pst_error *err)
 {
-    static const file_options none = {NULL, PST_CSV_AUTO, 0};
+    static const file_options none = {.dialect = PST_CSV_AUTO};
     if (file == NULL)
         file = &none;
     if (!looks_like_file(text)) {
@@ -120,6 +123,9 @@ pst_status source_schedule(const char *text, const pst_shape *shape,
             return pst_error_set(err, PST_EINVAL,
                                  "--lenient and --dialect are for files; %s is a name",
                                  text);
+        if (file->weight_policy != PST_VERSIONS_STASH)
+            return pst_error_set(err, PST_EINVAL,
+                                 "--weight-policy is for files; %s has its own", text);
         return pst_schedule_create(NULL, text, shape, out, err);
     }
     pst_schedule *schedule;

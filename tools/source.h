@@ -12,6 +12,8 @@ typedef struct file_options {
     const char *placement; /* that its rows must show, or NULL                 */
     int dialect;           /* enum pst_csv_dialect                             */
     int lenient;
+    int extended;
+    int weight_policy; /* enum pst_weight_policy                              */
 } file_options;
 
 /*

@@ -152,6 +152,7 @@ offers 'default lifo-merged' pipesim stats zb-h1 --weights ''
 for command in draw stats check export; do
     offers 'bidirectional loop v wave' pipesim $command mine.csv --placement ''
     offers 'auto new old' pipesim $command mine.csv --dialect ''
+    offers 'double stash' pipesim $command mine.csv --weight-policy ''
     offers '' pipesim $command mine.csv --slices ''
 done
 offers '' pipesim draw 1f1b -p ''

@@ -52,12 +52,31 @@ same 'list: five lines a schedule, and one between two' \
 pipesim list | awk '/^[^ ]/ { name = $1 }
     $1 == "aliases" { gsub(",", ""); for (i = 2; i <= NF; i++) print name, $i }' >aliases
 while read -r name alias; do
-    same "$alias is $name" "$(pipesim export "$name" -p 4 -m 8 | cksum)" \
-        "$(pipesim export "$alias" -p 4 -m 8 | cksum)"
+    same "$alias is $name" "$(pipesim export "$name" -p 4 -m 8 --extended | cksum)" \
+        "$(pipesim export "$alias" -p 4 -m 8 --extended | cksum)"
 done <aliases
 rm aliases
 
 # ---- export -----------------------------------------------------------------
+
+expect 0 '0F0,0F1,0B0,0STEP0,0B1,0STEP1
+1F0,1B0,1STEP0,1F1,1B1,1STEP1' '' pipesim export pipedream -p 2 -m 2 --extended
+expect 1 '' "pipesim: bpipe has EVICT, LOAD or STEP, which PyTorch's loader does not know; \
+--extended writes them" pipesim export bpipe -p 4 -m 8
+for name in bpipe pipedream pipedream-2bw; do
+    pipesim export $name -p 4 -m 9 --extended -o extended.csv
+    same "$name comes back from its file" \
+        "$(pipesim stats $name -p 4 -m 9 | grep -v '^schedule\|^makespan\|^peak')" \
+        "$(pipesim stats extended.csv | grep -v '^schedule\|^makespan')"
+done
+mv extended.csv.meta.json aside.json
+expect 1 '' "pipesim: extended.csv:1: cell 12 (\"0STEP3\"): STEP is not of PyTorch's grammar; \
+the extended one, which is to be asked for, has it" pipesim check extended.csv
+same 'the policy can be given' \
+    "$(pipesim stats $name -p 4 -m 9 | grep -v '^schedule\|^makespan\|^peak')" \
+    "$(pipesim stats extended.csv --extended --weight-policy double |
+        grep -v '^schedule\|^makespan')"
+rm aside.json extended.csv
 
 # p = 1, m = 1, m < p, and the examples of the generators' headers.
 expect 0 '0F0,0B0' '' pipesim export 1f1b -p 1 -m 1

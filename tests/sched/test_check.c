@@ -72,6 +72,79 @@ typedef struct fault {
     const char *text;
 } fault;
 
+static const fault extended_faults[] = {
+    /* EVICT and LOAD */
+    {"0EVICT0,0F0,0LOAD0,0B0\n1F0,1B0\n", 1,
+     "rank 0, cell 1 (0EVICT0): comes before 0F0"},
+    {"0F0,0LOAD0,0B0\n1F0,1B0\n", 1, "rank 0, cell 2 (0LOAD0): comes before 0EVICT0"},
+    {"0F0,0EVICT0,0B0,0LOAD0\n1F0,1B0\n", 1,
+     "rank 0, cell 3 (0B0): comes before 0LOAD0"},
+    {"0F0,0EVICT0,0LOAD0,0EVICT0,0B0\n1F0,1B0\n", 1,
+     "rank 0, cell 4 (0EVICT0): stands here a second time"},
+    {"0F0,0B0,0EVICT0,0LOAD0\n1F0,1B0\n", 1,
+     "rank 0, cell 3 (0EVICT0): comes after the backward, which frees what it evicts"},
+    {"0F0,0EVICT0\n1F0\n", 1, "rank 0: 0LOAD0 is missing"},
+    {"0F0,1EVICT0,0B0\n1F0,1B0\n", 1, "rank 0, cell 2 (1EVICT0): stage 1 is on rank 1"},
+    {"0F0,0EVICT0,0LOAD0,0B0\n", 1,
+     "rank 0, cell 2 (0EVICT0): rank 0, in the middle of 1, has no partner to evict "
+     "to"},
+    /* STEP */
+    {"0F0,0F1,0B0,0STEP0,0B1\n", 1, "rank 0: 0STEP1 is missing"},
+    {"0F0,0F1,0B0,0STEP0,0B1,0STEP1\n1F0,1F1,1B0,1B1,1STEP1\n", 2,
+     "rank 1: 1STEP0 is missing"},
+    {"0F0,0F1,0B0,0STEP1,0B1\n", 1,
+     "rank 0, cell 4 (0STEP1): comes before the backwards of its batch, microbatches 0 "
+     "to "
+     "1, have ended"},
+    {"0F0,0F1,0B0,0B1,0STEP0,0STEP1\n", 1,
+     "rank 0, cell 4 (0B1): comes before 0STEP0, whose sum it does not belong to"},
+    {"0F0,0I0,0STEP0,0W0\n", 1,
+     "rank 0, cell 3 (0STEP0): comes before the backwards of its batch, microbatches 0 "
+     "to "
+     "0, have ended"},
+    {"0F0,0B0,0STEP0,0STEP0\n", 1,
+     "rank 0, cell 4 (0STEP0): stands here a second time"},
+};
+
+START_TEST(faults_of_the_extended_grammar_are_named)
+{
+    pst_error err = PST_ERROR_INIT;
+    const pst_csv_options options = {.extended = 1};
+    const fault *f = &extended_faults[_i];
+    pst_schedule *schedule = NULL;
+    pst_schedule_parse_csv(NULL, "t.csv", f->list, strlen(f->list), &options, &schedule,
+                           &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    ck_assert_int_eq((int)pst_schedule_check(NULL, schedule, &err), PST_ESCHEDULE);
+    ck_assert_str_eq(err.text, f->text);
+    ck_assert_int_eq(err.line, f->line);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
+/* Batch 2 uses what batch 0 makes. */
+START_TEST(two_versions_are_enough)
+{
+    static const char list[] = "0F0,0F1,0F2,0B0,0STEP0,0B1,0STEP1,0B2,0STEP2\n";
+    pst_error err = PST_ERROR_INIT;
+    for (int policy = 0; policy < 2; policy++) {
+        const pst_csv_options options = {.extended = 1,
+                                         .weight_policy = (pst_weight_policy)policy};
+        pst_schedule *schedule = NULL;
+        pst_schedule_parse_csv(NULL, "t.csv", list, sizeof list - 1, &options,
+                               &schedule, &err);
+        ck_assert_msg(schedule != NULL, "%s", err.text);
+        pst_schedule_check(NULL, schedule, &err);
+        ck_assert_str_eq(err.text,
+                         policy == PST_VERSIONS_STASH
+                             ? ""
+                             : "rank 0, cell 3 (0F2): comes before 0STEP0, which makes "
+                               "the weights that its batch uses");
+        pst_schedule_destroy(schedule);
+    }
+}
+END_TEST
+
 static const fault faults[] = {
     /* missing */
     {"0F0,0B0,0B1\n", 1, "rank 0, cell 3 (0B1): comes before 0F1"},
@@ -438,6 +511,9 @@ static void add_faults(Suite *suite)
 {
     TCase *bad = tcase_create("faults");
     tcase_add_loop_test(bad, faults_are_named, 0, sizeof faults / sizeof *faults);
+    tcase_add_loop_test(bad, faults_of_the_extended_grammar_are_named, 0,
+                        sizeof extended_faults / sizeof *extended_faults);
+    tcase_add_test(bad, two_versions_are_enough);
     tcase_add_test(bad, a_known_bad_file);
     tcase_add_loop_test(bad, pairs_that_are_none, 0, 2);
     suite_add_tcase(suite, bad);

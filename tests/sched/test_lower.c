@@ -209,13 +209,11 @@ static const struct {
     const char *text;
 } refused[] = {
     {"0F0,0SEND_F0\n1RECV_F0,1F0\n", PST_ESCHEDULE, "", 0,
-     "t.csv: has cells that do not compute already; messages can be added to a list of "
-     "F, "
-     "B, I and W only"},
+     "t.csv: has SEND, RECV or FSDP cells already; messages can be added to a list "
+     "without them only"},
     {"0UNSHARD,0F0\n", PST_ESCHEDULE, "", 0,
-     "t.csv: has cells that do not compute already; messages can be added to a list of "
-     "F, "
-     "B, I and W only"},
+     "t.csv: has SEND, RECV or FSDP cells already; messages can be added to a list "
+     "without them only"},
     {"1F0,0F0\n", PST_EDEADLOCK, "t.csv", 1,
      "deadlock: rank 0 waits in 1F0 (cell 1) for 0F0 of rank 0"},
     {"0F0\n1F1\n", PST_EDEADLOCK, "t.csv", 2,

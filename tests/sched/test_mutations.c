@@ -18,6 +18,7 @@ enum { RANKS = 4, STAGES = 8, MICROBATCHES = 6, CELLS = 160 };
 
 typedef struct rows {
     int ranks, stages, microbatches;
+    pst_weight_policy policy;
     pst_action cell[RANKS][CELLS];
     int count[RANKS];
 } rows;
@@ -51,7 +52,8 @@ static tally count_all(const rows *l)
             const pst_action a = l->cell[r][i];
             t.seen[a.stage][a.microbatch][a.op]++;
             t.home[a.stage] |= 1 << r;
-            t.backwards += a.op != PST_OP_FORWARD;
+            t.backwards += a.op == PST_OP_BACKWARD || a.op == PST_OP_BACKWARD_INPUT ||
+                           a.op == PST_OP_BACKWARD_WEIGHT;
         }
     return t;
 }
@@ -87,7 +89,9 @@ static int all_end(const rows *l)
             const pst_action a = l->cell[r][at[r]];
             const int s = a.stage, i = (int)a.microbatch;
             int ready = 1;
-            if (a.op == PST_OP_FORWARD)
+            if (a.op == PST_OP_EVICT || a.op == PST_OP_LOAD || a.op == PST_OP_STEP)
+                ready = 1;
+            else if (a.op == PST_OP_FORWARD)
                 ready = s == 0 || forward[s - 1][i];
             else if (a.op == PST_OP_BACKWARD_WEIGHT)
                 ready = backward[s][i];
@@ -107,10 +111,101 @@ static int all_end(const rows *l)
     return 1;
 }
 
+/* Where that stands in its row, or -1. */
+static int place(const rows *l, int stage, int microbatch, int op)
+{
+    for (int r = 0; r < l->ranks; r++)
+        for (int i = 0; i < l->count[r]; i++) {
+            const pst_action a = l->cell[r][i];
+            if (a.stage == stage && (int)a.microbatch == microbatch && a.op == op)
+                return i;
+        }
+    return -1;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The action that gives a gradient its last part. */
+static int end_place(const rows *l, int stage, int microbatch)
+{
+    return larger(place(l, stage, microbatch, PST_OP_BACKWARD),
+                  place(l, stage, microbatch, PST_OP_BACKWARD_WEIGHT));
+}
+
+/* F, EVICT, LOAD, backward: in this order, both or neither of the middle ones. */
+static int moves_are_right(const rows *l, const tally *t)
+{
+    for (int s = 0; s < l->stages; s++)
+        for (int i = 0; i < l->microbatches; i++) {
+            const int *n = t->seen[s][i];
+            const int out = place(l, s, i, PST_OP_EVICT),
+                      back = place(l, s, i, PST_OP_LOAD);
+            const int begin = larger(place(l, s, i, PST_OP_BACKWARD),
+                                     place(l, s, i, PST_OP_BACKWARD_INPUT));
+            if (n[PST_OP_EVICT] != n[PST_OP_LOAD] || n[PST_OP_EVICT] > 1)
+                return 0;
+            if (n[PST_OP_EVICT] == 0)
+                continue;
+            if (l->ranks % 2 == 1 && t->home[s] == 1 << (l->ranks / 2))
+                return 0; /* the middle rank */
+            if (place(l, s, i, PST_OP_FORWARD) > out || out > back ||
+                (begin >= 0 && back > begin))
+                return 0;
+        }
+    return 1;
+}
+
+/* One STEP: behind its batch first .. last, in front of the gradients behind it and,
+ * with two versions, of the forwards of the batch after the next. */
+static int step_is_right(const rows *l, int stage, int first, int last, int after_next)
+{
+    const int at = place(l, stage, last, PST_OP_STEP);
+    for (int i = first; i < l->microbatches; i++) {
+        const int end = end_place(l, stage, i);
+        if (end < 0 || (i <= last) != (end < at))
+            return 0;
+        if (l->policy == PST_VERSIONS_DOUBLE && i > after_next &&
+            place(l, stage, i, PST_OP_FORWARD) < at)
+            return 0;
+    }
+    return 1;
+}
+
+static int steps_are_right(const rows *l, const tally *t)
+{
+    int steps = 0, last_is_there = 1;
+    for (int s = 0; s < l->stages; s++)
+        for (int i = 0; i < l->microbatches; i++) {
+            const int n = t->seen[s][i][PST_OP_STEP];
+            if (n > 1 || n != t->seen[0][i][PST_OP_STEP])
+                return 0;
+            steps += n;
+            last_is_there &= i + 1 < l->microbatches || n == 1;
+        }
+    if (steps == 0)
+        return 1;
+    for (int s = 0; s < l->stages && last_is_there; s++)
+        for (int i = 0, first = 0; i < l->microbatches; i++) {
+            if (t->seen[s][i][PST_OP_STEP] == 0)
+                continue;
+            int next = i + 1; /* the last of the batch behind this one */
+            while (next < l->microbatches && t->seen[s][next][PST_OP_STEP] == 0)
+                next++;
+            if (!step_is_right(l, s, first, i, next))
+                return 0;
+            first = i + 1;
+        }
+    return last_is_there;
+}
+
 static int is_valid(const rows *l)
 {
     const tally t = count_all(l);
-    return counts_are_right(l, &t) && all_end(l);
+    return counts_are_right(l, &t) && moves_are_right(l, &t) &&
+           steps_are_right(l, &t) && all_end(l);
 }
 
 /* ---- lists and changes --------------------------------------------------------- */
@@ -123,6 +218,7 @@ static const struct {
     {"zb-h2", 4, 6, 1},        {"interleaved", 2, 4, 2}, {"interleaved-zb", 2, 3, 3},
     {"zb-v", 3, 5, 2},         {"looped-bfs", 4, 3, 2},  {"gis", 2, 5, 2},
     {"forward-only", 2, 4, 2}, {"1f1b", 1, 3, 1},        {"hanayo", 2, 3, 4},
+    {"bpipe", 4, 6, 1},        {"pipedream", 3, 4, 1},   {"pipedream-2bw", 2, 6, 1},
 };
 
 static rows make_rows(int seed)
@@ -137,6 +233,7 @@ static rows make_rows(int seed)
               .microbatches = shape.microbatches};
     pst_schedule_create(NULL, seeds[seed].name, &shape, &schedule, &err);
     ck_assert_msg(schedule != NULL, "%s", err.text);
+    l.policy = pst_schedule_weight_policy(schedule);
     for (int r = 0; r < l.ranks; r++) {
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, r, &count);
@@ -172,8 +269,13 @@ static void move(rows *l, int from, int i, int to)
 /* Drop, duplicate, move within a row or to another, swap neighbours, or rename. */
 static void change(rows *l)
 {
-    static const pst_op ops[] = {PST_OP_FORWARD, PST_OP_BACKWARD, PST_OP_BACKWARD_INPUT,
-                                 PST_OP_BACKWARD_WEIGHT};
+    static const pst_op ops[] = {PST_OP_FORWARD,
+                                 PST_OP_BACKWARD,
+                                 PST_OP_BACKWARD_INPUT,
+                                 PST_OP_BACKWARD_WEIGHT,
+                                 PST_OP_EVICT,
+                                 PST_OP_LOAD,
+                                 PST_OP_STEP};
     const int r = below(l->ranks), other = below(l->ranks);
     if (l->count[r] < 2)
         return;
@@ -190,7 +292,7 @@ static void change(rows *l)
     else if (kind == 5 && i + 1 < l->count[r])
         put_in(l, r, i + 1, take_out(l, r, i));
     else if (kind == 6)
-        a->op = (uint8_t)ops[below(4)];
+        a->op = (uint8_t)ops[below(sizeof ops / sizeof *ops)];
     else if (kind == 7)
         a->microbatch = (uint32_t)below(l->microbatches);
 }
@@ -202,6 +304,7 @@ static pst_schedule *build(const rows *l)
     pst_schedule *schedule = NULL;
     pst_schedule_builder_create(NULL, l->ranks, l->stages, l->microbatches, &builder,
                                 &err);
+    pst_schedule_builder_set_weight_policy(builder, l->policy);
     for (int r = 0; r < l->ranks; r++)
         for (int i = 0; i < l->count[r]; i++)
             pst_schedule_builder_append(builder, r, l->cell[r][i], &err);

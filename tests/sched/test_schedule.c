@@ -88,7 +88,7 @@ static const struct {
 } bad_actions[] = {
     {-1, {0, 0, PST_OP_FORWARD, 0}, "rank -1: there are 2"},
     {2, {0, 0, PST_OP_FORWARD, 0}, "rank 2: there are 2"},
-    {0, {0, 0, PST_OP_COUNT, 0}, "operation 11: unknown"},
+    {0, {0, 0, PST_OP_COUNT, 0}, "operation 14: unknown"},
     {0, {0, 0, 255, 0}, "operation 255: unknown"},
     {0, {0, 3, PST_OP_BACKWARD, 0}, "rank 0: '3B0': there are 3 stages"},
     {1, {0, 65535, PST_OP_FORWARD, 0}, "rank 1: '65535F0': there are 3 stages"},
@@ -263,6 +263,9 @@ static const struct {
     {PST_OP_UNSHARD, PST_NO_MICROBATCH, "2UNSHARD", "unshard"},
     {PST_OP_RESHARD, PST_NO_MICROBATCH, "2RESHARD", "reshard"},
     {PST_OP_REDUCE_GRAD, PST_NO_MICROBATCH, "2REDUCE_GRAD", "reduce-gradient"},
+    {PST_OP_EVICT, 5, "2EVICT5", "evict"},
+    {PST_OP_LOAD, 5, "2LOAD5", "load"},
+    {PST_OP_STEP, 5, "2STEP5", "step"},
 };
 
 START_TEST(action_text)
@@ -299,15 +302,18 @@ START_TEST(unknown_operations)
 }
 END_TEST
 
-/* What one forward saves is freed once, by B or by W. */
+/* What one forward saves is freed once, by B or by W; LOAD brings back what EVICT took.
+ */
 START_TEST(what_operations_do)
 {
     static const int saves[] = {1, 0, 0, 0}, frees[] = {0, 1, 0, 1};
     static const int output[] = {1, 0, 0, 0}, gradient[] = {0, 1, 1, 0};
     for (int op = 0; op < PST_OP_COUNT; op++) {
         const pst_op_description *about = pst_op_describe(op);
-        ck_assert_int_eq(about->saves, op < 4 ? saves[op] : 0);
-        ck_assert_int_eq(about->frees, op < 4 ? frees[op] : 0);
+        ck_assert_int_eq(about->saves, op < 4 ? saves[op] : op == PST_OP_LOAD);
+        ck_assert_int_eq(about->frees, op < 4 ? frees[op] : op == PST_OP_EVICT);
+        ck_assert_int_eq(about->runs, op < 4 || op >= PST_OP_EVICT);
+        ck_assert_int_eq(about->in_pytorch, op < PST_OP_EVICT);
         ck_assert_int_eq(about->makes_output, op < 4 ? output[op] : 0);
         ck_assert_int_eq(about->makes_input_grad, op < 4 ? gradient[op] : 0);
         ck_assert_uint_le(about->color, 0xffffff);

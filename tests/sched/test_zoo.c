@@ -342,6 +342,60 @@ START_TEST(searched_kinds_are_as_good_as_is_said)
 }
 END_TEST
 
+static pst_simulation *simulate(const char *name, const pst_shape *shape)
+{
+    pst_error err = PST_ERROR_INIT;
+    pst_simulation *s = NULL;
+    pst_schedule *schedule = make(name, shape, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    ck_assert_int_eq(pst_simulate(NULL, schedule, NULL, &s, &err), PST_OK);
+    pst_schedule_destroy(schedule);
+    return s;
+}
+
+/* With what partners leave there, and no slower than 1F1B. */
+START_TEST(bpipe_holds_half)
+{
+    for (int p = 1; p <= 16; p++)
+        for (int m = 1; m <= 4 * p + 1; m++) {
+            const pst_shape shape = {.ranks = p, .microbatches = m};
+            pst_simulation *s = simulate("bpipe", &shape);
+            for (int rank = 0; rank < p; rank++)
+                ck_assert_msg(s->peak_activations[rank] <= (p + 3) / 2,
+                              "p=%d m=%d: rank %d holds %d", p, m, rank,
+                              s->peak_activations[rank]);
+            ck_assert_double_eq(s->makespan, 3.0 * (m + p - 1));
+            pst_simulation_destroy(s);
+        }
+}
+END_TEST
+
+START_TEST(weights_have_few_versions)
+{
+    for (int p = 1; p <= 8; p++)
+        for (int m = 1; m <= 4 * p + 1; m++) {
+            const pst_shape shape = {.ranks = p, .microbatches = m};
+            pst_simulation *s = simulate("pipedream", &shape);
+            ck_assert_int_eq(s->updates, m);
+            for (int rank = 0; rank < p; rank++) {
+                ck_assert_int_le(s->weight_versions[rank], p - rank);
+                if (m >= 2 * p) /* else its forwards are over too soon */
+                    ck_assert_int_eq(s->weight_versions[rank], p - rank);
+            }
+            pst_simulation_destroy(s);
+            for (int group = 1; group <= p + 1; group++) {
+                const pst_shape grouped = {
+                    .ranks = p, .microbatches = m, .group = group};
+                s = simulate("pipedream-2bw", &grouped);
+                ck_assert_int_eq(s->updates, (m + group - 1) / group);
+                for (int rank = 0; rank < p; rank++)
+                    ck_assert_int_le(s->weight_versions[rank], 2);
+                pst_simulation_destroy(s);
+            }
+        }
+}
+END_TEST
+
 static const struct {
     const char *name;
     pst_shape shape;
@@ -370,7 +424,7 @@ static const struct {
      "zb-v: 3 chunks a rank; it puts two stages on each rank: use 2"},
     {"1f1b",
      {.ranks = 4, .microbatches = 4, .group = 2},
-     "1f1b has no groups; interleaved, interleaved-zb, gis have"},
+     "1f1b has no groups; interleaved, interleaved-zb, gis, pipedream-2bw have"},
     {"zb-h1",
      {.ranks = 4, .microbatches = 4, .slices = 2},
      "zb-h1 has no slices; seq1f1b has"},
@@ -411,6 +465,8 @@ Suite *pst_test_suite(void)
     tcase_add_loop_test(all, the_table_with_zb_v_comes_out, 0,
                         sizeof chunked / sizeof *chunked);
     tcase_add_test(all, searched_kinds_are_as_good_as_is_said);
+    tcase_add_test(all, bpipe_holds_half);
+    tcase_add_test(all, weights_have_few_versions);
     tcase_add_loop_test(all, refusals_say_what_would_work, 0,
                         sizeof refused / sizeof *refused);
     suite_add_tcase(suite, all);

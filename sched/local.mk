@@ -62,7 +62,6 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/lower_in_time.h \
 	%D%/os.h \
 	%D%/row.h \
-	%D%/versions.h \
 	%D%/weave.h
 %C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 %C%_libsched_la_LIBADD = $(JANSSON_LIBS)

@@ -109,6 +109,11 @@ typedef enum pst_weight_policy {
 
 PST_API pst_weight_policy pst_schedule_weight_policy(const pst_schedule *schedule);
 
+/* version[m]: the one that each microbatch of `stage` uses; 0 is what the weights are
+ * before its first STEP, and each STEP makes one more. The list must be valid. */
+PST_API void pst_schedule_assign_versions(const pst_schedule *schedule, int stage,
+                                          uint32_t *version);
+
 /* Most versions of `stage`'s weights that are needed at once: 1 without STEPs. The list
  * must be valid. -1: no memory. */
 PST_API int pst_schedule_weight_versions(const pst_env *env,

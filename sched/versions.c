@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* versions.c - see versions.h and pst_weight_policy. */
-#include "sched/versions.h"
-
+/* versions.c - which weights each microbatch of an asynchronous list uses. */
 #include <string.h>
+
+#include <penstock/schedule.h>
 
 /* The newest when its F runs. */
 static void assign_newest(const pst_schedule *schedule, int stage, uint32_t *version)
@@ -36,7 +36,8 @@ static void assign_previous(const pst_schedule *schedule, int stage, uint32_t *v
     }
 }
 
-void pst__versions_assign(const pst_schedule *schedule, int stage, uint32_t *version)
+void pst_schedule_assign_versions(const pst_schedule *schedule, int stage,
+                                  uint32_t *version)
 {
     const size_t m = (size_t)pst_schedule_microbatches(schedule);
     memset(version, 0, m * sizeof *version);
@@ -84,7 +85,7 @@ int pst_schedule_weight_versions(const pst_env *env, const pst_schedule *schedul
     uint32_t *users = pst_allocate_array(env, (size_t)updates + 1, sizeof *users);
     int most = -1;
     if (version != NULL && users != NULL) {
-        pst__versions_assign(schedule, stage, version);
+        pst_schedule_assign_versions(schedule, stage, version);
         for (size_t i = 0; i < m; i++)
             users[version[i]]++;
         most = count_most(schedule, stage, version, users);

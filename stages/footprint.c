@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "stages/arena.h"
 #include "stages/links.h"
 #include "stages/slots.h"
 
@@ -18,9 +19,17 @@ typedef struct held {
     uint32_t saved_for_weight;
     uint32_t kept;
     uint32_t waiting;
+    uint32_t away[3];
+    uint32_t version;   /* of the weights that it uses                           */
     int64_t activation; /* the message that brings `input`, or NOT_YET, LOCAL  */
     int64_t gradient;   /* the message that brings `output_grad`               */
 } held;
+
+/* One version of a stage's weights. */
+typedef struct version {
+    uint32_t users; /* microbatches that are not through with it               */
+    uint32_t slot;  /* where it is once it is not the newest                   */
+} version;
 
 typedef struct walk {
     const pst_schedule *schedule;
@@ -33,6 +42,9 @@ typedef struct walk {
     int queue_head;
     int queue_count;
     pst_slots *slots;     /* [ranks]                                           */
+    pst_slots *away;      /* [ranks] of what is evicted, in the partner's arena */
+    version *versions;    /* [stages][updates + 1]; NULL: no updates           */
+    uint32_t *newest;     /* [stages] STEPs walked                             */
     uint32_t *next_merge; /* [stages] microbatch whose gradient is due         */
     size_t *merge_room;   /* [ranks]                                           */
     held *held;           /* [stages][microbatches]                            */
@@ -95,6 +107,95 @@ static bool send(walk *w, int rank, pst_step *step, int stage, int64_t *message)
         return false;
     *message = number;
     enqueue(w, receiver);
+    return true;
+}
+
+static version *version_of(const walk *w, int stage, uint32_t number)
+{
+    return &w->versions[(size_t)stage * ((size_t)w->footprint->updates + 1) + number];
+}
+
+/* The version that the microbatch uses, where it is not the stage's own weights. */
+static void use_weights(const walk *w, pst_step *step, const held *h)
+{
+    const int stage = step->action.stage;
+    if (w->versions && pst_op_describe(step->action.op)->computes &&
+        h->version < w->newest[stage])
+        step->weights = version_of(w, stage, h->version)->slot;
+}
+
+/* The microbatch is through; its version of the weights too if it was the last. */
+static void end_use(walk *w, int rank, int stage, const held *h)
+{
+    if (!w->versions)
+        return;
+    version *v = version_of(w, stage, h->version);
+    if (--v->users == 0 && h->version < w->newest[stage])
+        release(w, rank, &v->slot);
+}
+
+/* What the weights were stays where someone still needs it. */
+static bool walk_step(walk *w, int rank, pst_step *step)
+{
+    const int stage = step->action.stage;
+    version *v = version_of(w, stage, w->newest[stage]);
+    step->update = w->newest[stage]++;
+    if (v->users == 0)
+        return true;
+    const bool ok = take(w, rank, rank, w->stages[stage].weight_bytes, &v->slot);
+    step->stash = v->slot;
+    return ok;
+}
+
+/* The buffers that EVICT and LOAD move, with their sizes. */
+static void list_moved(const pst_stage *s, held *h, uint32_t *slot[3], size_t bytes[3])
+{
+    slot[0] = &h->input;
+    slot[1] = &h->saved_for_input;
+    slot[2] = &h->saved_for_weight;
+    bytes[0] = s->input_bytes;
+    bytes[1] = s->saved_for_input_bytes;
+    bytes[2] = s->saved_for_weight_bytes;
+}
+
+static void note_moved(pst_step *step, const held *h)
+{
+    step->input = h->input;
+    step->saved_for_input = h->saved_for_input;
+    step->saved_for_weight = h->saved_for_weight;
+    memcpy(step->away, h->away, sizeof step->away);
+}
+
+/* Both ends of a move belong to this rank's row, so its own clock orders them. */
+static bool walk_evict(walk *w, int rank, const pst_stage *s, pst_step *step, held *h)
+{
+    uint32_t *slot[3];
+    size_t bytes[3];
+    const uint32_t ended = pst__links_ended(w->links, rank, rank);
+    list_moved(s, h, slot, bytes);
+    for (int k = 0; k < 3; k++)
+        if (*slot[k] != PST__NONE &&
+            !pst__slots_take(&w->away[rank], bytes[k], ended, &h->away[k]))
+            return false;
+    note_moved(step, h);
+    for (int k = 0; k < 3; k++)
+        release(w, rank, slot[k]);
+    return true;
+}
+
+static bool walk_load(walk *w, int rank, const pst_stage *s, pst_step *step, held *h)
+{
+    uint32_t *slot[3];
+    size_t bytes[3];
+    list_moved(s, h, slot, bytes);
+    for (int k = 0; k < 3; k++)
+        if (h->away[k] != PST__NONE && !take(w, rank, rank, bytes[k], slot[k]))
+            return false;
+    note_moved(step, h);
+    for (int k = 0; k < 3; k++) {
+        pst__slots_release(&w->away[rank], h->away[k], (uint32_t)w->cursor[rank] + 1);
+        h->away[k] = PST__NONE;
+    }
     return true;
 }
 
@@ -221,7 +322,7 @@ static bool is_ready(const walk *w, const pst_action *action)
     if (action->op == PST_OP_FORWARD)
         return pst_schedule_previous_stage(w->schedule, action->stage) < 0 ||
                h->activation != NOT_YET;
-    if (action->op == PST_OP_BACKWARD_WEIGHT)
+    if (action->op != PST_OP_BACKWARD && action->op != PST_OP_BACKWARD_INPUT)
         return true;
     return pst_schedule_next_stage(w->schedule, action->stage) < 0 ||
            h->gradient != NOT_YET;
@@ -235,6 +336,7 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     const pst_stage *s = &w->stages[stage];
     held *h = held_of(w, stage, microbatch);
     bool ok = true;
+    use_weights(w, step, h);
     switch ((pst_op)step->action.op) {
     case PST_OP_FORWARD:
         ok = receive(w, step, &h->activation) && begin_forward(w, rank, step, h);
@@ -245,6 +347,7 @@ static bool walk_action(walk *w, int rank, pst_step *step)
              begin_backward_weight(w, rank, step, h);
         end_backward_input(w, rank, s, h);
         end_backward_weight(w, rank, h);
+        end_use(w, rank, stage, h);
         break;
     case PST_OP_BACKWARD_INPUT:
         ok = receive(w, step, &h->gradient) && begin_backward_input(w, rank, step, h);
@@ -253,6 +356,16 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     case PST_OP_BACKWARD_WEIGHT:
         ok = begin_backward_weight(w, rank, step, h);
         end_backward_weight(w, rank, h);
+        end_use(w, rank, stage, h);
+        break;
+    case PST_OP_EVICT:
+        ok = walk_evict(w, rank, s, step, h);
+        break;
+    case PST_OP_LOAD:
+        ok = walk_load(w, rank, s, step, h);
+        break;
+    case PST_OP_STEP:
+        ok = walk_step(w, rank, step);
         break;
     default:
         break;
@@ -299,7 +412,7 @@ static pst_status walk_all(walk *w, pst_error *err)
     return PST_OK;
 }
 
-/* The compute actions of each row, with nothing assigned yet. */
+/* The actions of each row but for messages, with nothing assigned yet. */
 static bool copy_rows(pst_footprint *f, const pst_schedule *schedule)
 {
     for (int rank = 0; rank < f->ranks; rank++) {
@@ -312,7 +425,7 @@ static bool copy_rows(pst_footprint *f, const pst_schedule *schedule)
         if (!own->steps)
             return false;
         for (size_t i = 0; i < count; i++) {
-            if (!pst_op_describe(row[i].op)->computes)
+            if (!pst_op_describe(row[i].op)->runs)
                 continue;
             pst_step *step = &own->steps[own->step_count++];
             memset(step, 0xff, sizeof *step);
@@ -325,6 +438,32 @@ static bool copy_rows(pst_footprint *f, const pst_schedule *schedule)
     return true;
 }
 
+/* Who uses which version; PST_ENOMEM's false. */
+static bool prepare_versions(walk *w)
+{
+    const pst_footprint *f = w->footprint;
+    const size_t stages = (size_t)f->stages, m = (size_t)f->microbatches;
+    if (f->updates == 0)
+        return true;
+    const size_t count = stages * ((size_t)f->updates + 1);
+    uint32_t *used = pst_allocate_array(&f->env, m, sizeof *used);
+    w->versions = pst_allocate_array(&f->env, count, sizeof *w->versions);
+    if (used && w->versions) {
+        for (size_t i = 0; i < count; i++)
+            w->versions[i] = (version){0, PST__NONE};
+        for (int stage = 0; stage < f->stages; stage++) {
+            pst_schedule_assign_versions(w->schedule, stage, used);
+            for (size_t i = 0; i < m; i++) {
+                held_of(w, stage, (uint32_t)i)->version = used[i];
+                version_of(w, stage, used[i])->users++;
+            }
+        }
+    }
+    const bool ok = used && w->versions;
+    pst_release(&f->env, used);
+    return ok;
+}
+
 static bool prepare(walk *w, const pst_schedule *schedule)
 {
     pst_footprint *f = w->footprint;
@@ -335,6 +474,8 @@ static bool prepare(walk *w, const pst_schedule *schedule)
     w->queue = pst_allocate_array(&f->env, ranks, sizeof *w->queue);
     w->queued = pst_allocate_array(&f->env, ranks, sizeof *w->queued);
     w->slots = pst_allocate_array(&f->env, ranks, sizeof *w->slots);
+    w->away = pst_allocate_array(&f->env, ranks, sizeof *w->away);
+    w->newest = pst_allocate_array(&f->env, stages, sizeof *w->newest);
     w->merge_room = pst_allocate_array(&f->env, ranks, sizeof *w->merge_room);
     w->next_merge = pst_allocate_array(&f->env, stages, sizeof *w->next_merge);
     if ((size_t)f->microbatches > SIZE_MAX / sizeof *w->held / stages)
@@ -342,19 +483,44 @@ static bool prepare(walk *w, const pst_schedule *schedule)
     const size_t pairs = stages * (size_t)f->microbatches;
     w->held = pst_allocate_array(&f->env, pairs, sizeof *w->held);
     w->links = pst__links_create(&f->env, f->ranks);
-    if (!f->rank || !w->cursor || !w->queue || !w->queued || !w->slots ||
-        !w->merge_room || !w->next_merge || !w->held || !w->links)
+    if (!f->rank || !w->cursor || !w->queue || !w->queued || !w->slots || !w->away ||
+        !w->newest || !w->merge_room || !w->next_merge || !w->held || !w->links)
         return false;
     memset(w->held, 0xff, pairs * sizeof *w->held); /* PST__NONE and NOT_YET */
+    if (!prepare_versions(w))
+        return false;
     for (size_t stage = 0; stage < stages; stage++) {
         size_t *scratch = &f->rank[w->rank_of_stage[stage]].scratch_bytes;
         if (w->stages[stage].scratch_bytes > *scratch)
             *scratch = w->stages[stage].scratch_bytes;
     }
     for (size_t rank = 0; rank < ranks; rank++)
-        if (!pst__slots_init(&w->slots[rank], &f->env, f->rank[rank].scratch_bytes))
+        if (!pst__slots_init(&w->slots[rank], &f->env, f->rank[rank].scratch_bytes) ||
+            !pst__slots_init(&w->away[rank], &f->env, 0))
             return false;
     return copy_rows(f, schedule);
+}
+
+/* What a rank evicts stands behind its partner's own slots. */
+static bool place_evicted(walk *w)
+{
+    pst_footprint *f = w->footprint;
+    for (int rank = 0; rank < f->ranks; rank++) {
+        const pst_slots *away = &w->away[rank];
+        pst_rank_footprint *row = &f->rank[rank];
+        if (away->count == 0)
+            continue;
+        size_t base;
+        size_t *total = &f->rank[pst_schedule_partner(w->schedule, rank)].bytes;
+        row->away_offset =
+            pst_allocate_array(&f->env, away->count, sizeof *row->away_offset);
+        if (!row->away_offset || !pst__arena_reserve(total, away->bytes, &base))
+            return false;
+        row->away_count = away->count;
+        for (uint32_t i = 0; i < away->count; i++)
+            row->away_offset[i] = base + away->slot[i].offset;
+    }
+    return true;
 }
 
 /* Move what the walk found out into the footprint. */
@@ -373,6 +539,8 @@ static bool conclude(walk *w)
         for (uint32_t i = 0; i < slots->count; i++)
             row->slot_offset[i] = slots->slot[i].offset;
     }
+    if (!place_evicted(w))
+        return false;
     f->links = pst__links_take_all(w->links, &f->link_count);
     return true;
 }
@@ -382,10 +550,15 @@ static void finish(walk *w)
     const pst_env *env = &w->footprint->env;
     for (int rank = 0; w->slots && rank < w->footprint->ranks; rank++)
         pst__slots_fini(&w->slots[rank]);
+    for (int rank = 0; w->away && rank < w->footprint->ranks; rank++)
+        pst__slots_fini(&w->away[rank]);
     pst__links_destroy(w->links);
     pst_release(env, w->held);
     pst_release(env, w->next_merge);
     pst_release(env, w->merge_room);
+    pst_release(env, w->versions);
+    pst_release(env, w->newest);
+    pst_release(env, w->away);
     pst_release(env, w->slots);
     pst_release(env, w->queued);
     pst_release(env, w->queue);
@@ -404,6 +577,7 @@ pst_status pst__footprint_create(const pst_env *env, const pst_schedule *schedul
     f->ranks = pst_schedule_ranks(schedule);
     f->stages = pst_schedule_stages(schedule);
     f->microbatches = pst_schedule_microbatches(schedule);
+    f->updates = pst_schedule_updates(schedule);
     walk w = {.schedule = schedule,
               .stages = stages,
               .rank_of_stage = rank_of_stage,
@@ -430,6 +604,7 @@ void pst__footprint_destroy(pst_footprint *f)
         pst_release(&env, f->rank[rank].steps);
         pst_release(&env, f->rank[rank].merges);
         pst_release(&env, f->rank[rank].slot_offset);
+        pst_release(&env, f->rank[rank].away_offset);
     }
     pst_release(&env, f->rank);
     pst_release(&env, f->links);

@@ -30,8 +30,8 @@
 
 /*
  * An action with everything it needs to run. Buffers are numbers of slots of the own
- * rank, but for `output` and `input_grad`, which are slots of the rank that gets them.
- * PST__NONE where there is none.
+ * rank, but for `output` and `input_grad`, which are slots of the rank that gets them,
+ * and `away`. PST__NONE where there is none.
  */
 typedef struct pst_step {
     pst_action action;
@@ -44,12 +44,19 @@ typedef struct pst_step {
     uint32_t saved_for_input;
     uint32_t saved_for_weight;
     uint32_t kept;
+    uint32_t weights;     /* an older version; PST__NONE: the stage's own      */
+    uint32_t update;      /* STEP: how many of the stage's came before         */
+    uint32_t stash;       /* STEP: where the weights are copied first          */
+    uint32_t away[3];     /* EVICT, LOAD: what input, saved_for_input and
+                             saved_for_weight are on the partner; numbers of
+                             the own rank's away_offset                        */
     uint32_t waiting;     /* W too early: its gradient is computed in here     */
     uint32_t merge_first; /* then these buffers are added to the gradients:    */
     uint32_t merge_count; /*   merges[merge_first ..] of the row               */
 } pst_step;
 
-/* What one rank does and holds: its compute actions, in the order of its row. */
+/* What one rank does and holds: its actions but for messages, in the order of its row.
+ */
 typedef struct pst_rank_footprint {
     pst_step *steps;
     size_t step_count;
@@ -57,6 +64,8 @@ typedef struct pst_rank_footprint {
     size_t merge_count;
     size_t *slot_offset; /* in the rank's working arena                        */
     uint32_t slot_count;
+    size_t *away_offset; /* in the working arena of the rank's partner         */
+    uint32_t away_count;
     size_t scratch_bytes; /* at offset 0                                       */
     size_t bytes;         /* of the working arena                              */
 } pst_rank_footprint;
@@ -66,6 +75,7 @@ typedef struct pst_footprint {
     int ranks;
     int stages;
     int microbatches;
+    int updates;   /* of each stage's weights, by STEPs                        */
     bool training; /* the lists have backward actions                          */
     pst_rank_footprint *rank;
     pst_link *links;

@@ -91,7 +91,8 @@ PST_API pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stag
  * The schedule may be destroyed afterwards. *program numbers it, from 0. Schedules
  * share one set of buffers, as large as the largest needs.
  * Errors: as pst_schedule_check(); PST_EINVAL where a stage stands on another rank
- *         than rank_of_stage says, or lacks a callback; PST_ENOMEM.
+ *         than rank_of_stage says, or lacks a callback, or where the list has STEPs and
+ *         the pipeline has ties; PST_ENOMEM.
  */
 PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
                                      const pst_schedule *schedule, int *program,
@@ -101,7 +102,8 @@ PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
  * One iteration of `program`; its first `microbatches` microbatches only where
  * that is > 0 (a list without backward may be run short). `iteration` is handed to
  * callbacks and messages. In a list with backward actions: gradients are zeroed
- * first, and after the last action come ties, `reduce`, `combine` and `step`.
+ * first, and after the last action come ties, `reduce`, `combine` and `step`; but a
+ * list with STEPs has a stage's `reduce` and `step` there, without ties and `combine`.
  * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the
  *         callback's own sentence (its status is returned where it is not PST_OK);
  *         PST_ETIMEOUT's names what each rank waits for. After an error buffers

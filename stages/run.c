@@ -225,7 +225,8 @@ pst_status pst_pipeline_run(pst_pipeline *pipeline, int program, int microbatche
     /* relaxed: the start of a phase publishes it. */
     atomic_store_explicit(&pipeline->ended, PST__GOES_ON, memory_order_relaxed);
     status = run_phase(pipeline, PST__PHASE_ACTIONS, err);
-    if (status == PST_OK && pipeline->run.program->footprint->training)
+    const pst_footprint *f = pipeline->run.program->footprint;
+    if (status == PST_OK && f->training && f->updates == 0)
         status = finish_training(pipeline, err);
     if (status != PST_OK)
         pipeline->dirty = true;

@@ -41,6 +41,7 @@ typedef struct pst_work {
     int microbatch;
     int rank;
     int64_t iteration;
+    int update;   /* reduce, step: how many of the list's STEPs came before */
     int training; /* 0: the list has no backward; nothing is saved,
                      and the saved buffers are NULL               */
 
@@ -59,7 +60,9 @@ typedef struct pst_work {
     void *kept;
     void *scratch;
 
-    void *weights;    /* the stage's own, for as long as the pipeline */
+    void *weights;    /* the stage's own, for as long as the pipeline; F, I
+                         and W of a list with STEPs: the version that the
+                         microbatch uses                              */
     float *gradients; /* W only: see `backward_weight`                */
     void *optimizer;  /* in `step` only                               */
 } pst_work;
@@ -89,12 +92,14 @@ typedef struct pst_stage {
     /*
      * W. Adds this microbatch's gradient to work->gradients, in one addition an
      * element: g = g + c, where c does not depend on g. The runtime zeroes them
-     * before an iteration and hands contributions over in ascending microbatch
-     * order whatever the list's order is: an early one is computed into a waiting
-     * buffer. So sums have the same bits for every schedule. NULL: no weights.
+     * before an iteration and after each STEP, and hands contributions over in
+     * ascending microbatch order whatever the list's order is: an early one is computed
+     * into a waiting buffer. So sums have the same bits for every schedule. NULL: no
+     * weights.
      */
     pst_stage_function backward_weight;
-    /* After all actions of a training iteration and after ties were summed; may
+    /* After all actions of a training iteration and after ties were summed, or at each
+     * STEP of a list that has them, where nothing is between it and `step`; may
      * prepare what `combine` (pipeline.h) reads. work has weights, gradients and
      * optimizer. NULL: nothing. */
     pst_stage_function reduce;

@@ -247,6 +247,48 @@ static bool backward_weight(pst_worker *w, const pst_step *step,
     return true;
 }
 
+/* EVICT and LOAD: what F saved goes to the partner's memory, and back. */
+static void move(const pst_worker *w, const pst_step *step,
+                 const pst_placed_stage *placed)
+{
+    const pst_stage *s = &placed->stage;
+    const uint32_t own[3] = {step->input, step->saved_for_input,
+                             step->saved_for_weight};
+    const size_t bytes[3] = {s->input_bytes, s->saved_for_input_bytes,
+                             s->saved_for_weight_bytes};
+    const pst_pipeline *p = w->pipeline;
+    char *base = p->workers[p->ranks - 1 - w->rank].working.base;
+    const size_t *offset = p->run.program->footprint->rank[w->rank].away_offset;
+    for (int k = 0; k < 3; k++) {
+        if (step->away[k] == PST__NONE)
+            continue;
+        void *here = buffer(w, w->rank, own[k]), *there = base + offset[step->away[k]];
+        if (step->action.op == PST_OP_EVICT)
+            memcpy(there, here, bytes[k]);
+        else
+            memcpy(here, there, bytes[k]);
+    }
+}
+
+/* STEP: the stage's weights take in what was summed, and the sum begins again. */
+static bool update(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
+                   pst_work *work)
+{
+    const pst_stage *s = &placed->stage;
+    if (step->stash != PST__NONE)
+        memcpy(buffer(w, w->rank, step->stash), placed->weights, s->weight_bytes);
+    work->update = (int)step->update;
+    work->gradients = placed->gradients;
+    work->optimizer = placed->optimizer;
+    if (s->reduce && !call(w, s->reduce, step, "reduce", work))
+        return false;
+    if (s->step && !call(w, s->step, step, "step", work))
+        return false;
+    if (placed->gradients)
+        memset(placed->gradients, 0, s->gradient_count * sizeof(float));
+    return true;
+}
+
 static bool compute(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
                     pst_work *work)
 {
@@ -260,6 +302,12 @@ static bool compute(pst_worker *w, const pst_step *step, const pst_placed_stage 
         return backward_input(w, step, placed, work);
     case PST_OP_BACKWARD_WEIGHT:
         return backward_weight(w, step, placed, work);
+    case PST_OP_EVICT:
+    case PST_OP_LOAD:
+        move(w, step, placed);
+        return true;
+    case PST_OP_STEP:
+        return update(w, step, placed, work);
     default:
         return true;
     }
@@ -298,7 +346,8 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
         .saved_for_weight = buffer(w, w->rank, step->saved_for_weight),
         .kept = buffer(w, w->rank, step->kept),
         .scratch = placed->stage.scratch_bytes ? w->working.base : NULL,
-        .weights = placed->weights,
+        .weights = step->weights == PST__NONE ? placed->weights
+                                              : buffer(w, w->rank, step->weights),
     };
 }
 

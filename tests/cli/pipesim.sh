@@ -73,7 +73,7 @@ mv extended.csv.meta.json aside.json
 expect 1 '' "pipesim: extended.csv:1: cell 12 (\"0STEP3\"): STEP is not of PyTorch's grammar; \
 the extended one, which is to be asked for, has it" pipesim check extended.csv
 same 'the policy can be given' \
-    "$(pipesim stats $name -p 4 -m 9 | grep -v '^schedule\|^makespan\|^peak')" \
+    "$(pipesim stats "$name" -p 4 -m 9 | grep -v '^schedule\|^makespan\|^peak')" \
     "$(pipesim stats extended.csv --extended --weight-policy double |
         grep -v '^schedule\|^makespan')"
 rm aside.json extended.csv

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <penstock/registry.h>
+#include <penstock/simulate.h>
+
 #include "stages/footprint.h"
 #include "tests/stages/toy.h"
 #include "tests/suite.h"
@@ -102,6 +105,63 @@ START_TEST(test_saved_buffers)
             count_slots("1f1b", p, m, &for_input, those_in_flight);
             count_slots("1f1b", p, m, &for_weight, those_in_flight);
             count_slots("1f1b", p, m, &kept, a_single_one);
+        }
+}
+END_TEST
+
+/* What the simulator says that a rank holds at most is what it gets, for every kind. */
+START_TEST(test_peaks)
+{
+    enum { MOST_CHUNKS = 4 };
+    const pst_schedule_kind *kind = pst_schedule_kind_at((size_t)_i);
+    const pst_stage sizes = {.saved_for_weight_bytes = 64};
+    pst_stage stages[8 * MOST_CHUNKS];
+    set_sizes(stages, 8 * MOST_CHUNKS, &sizes);
+    for (int p = 2; p <= (kind->uses_costs ? 4 : 8); p += 2)
+        for (int m = 2 * p; m <= 4 * p; m += p) {
+            const pst_shape shape = {.ranks = p, .microbatches = m};
+            int rank_of_stage[8 * MOST_CHUNKS];
+            pst_error err = PST_ERROR_INIT;
+            pst_schedule *schedule = NULL;
+            pst_simulation *s = NULL;
+            pst_schedule_create(NULL, kind->name, &shape, &schedule, &err);
+            ck_assert_msg(schedule != NULL, "%s", err.text);
+            pst_simulate(NULL, schedule, NULL, &s, &err);
+            ck_assert_msg(s != NULL, "%s", err.text);
+            for (int stage = 0; stage < s->stages; stage++)
+                rank_of_stage[stage] = pst_schedule_rank_of(schedule, stage);
+            pst_footprint *f = plan(schedule, stages, rank_of_stage);
+            for (int rank = 0; rank < p && f->training; rank++)
+                ck_assert_msg(
+                    f->rank[rank].bytes == 64 * (size_t)s->peak_activations[rank],
+                    "%s p=%d m=%d: rank %d has %zu bytes for %d", kind->name, p, m,
+                    rank, f->rank[rank].bytes, s->peak_activations[rank]);
+            pst__footprint_destroy(f);
+            pst_simulation_destroy(s);
+            pst_schedule_destroy(schedule);
+        }
+}
+END_TEST
+
+/* As many old versions of the weights stay as the simulator says, but for the newest.
+ */
+START_TEST(test_versions)
+{
+    static const char *const names[] = {"pipedream", "pipedream-2bw"};
+    const pst_stage sizes = {.weight_bytes = 64};
+    pst_stage stages[8];
+    set_sizes(stages, 8, &sizes);
+    for (int p = 1; p <= 8; p++)
+        for (int m = 1; m <= 3 * p; m++) {
+            pst_schedule *schedule = toy_named(names[_i], p, m);
+            toy_init(&t, &(toy_shape){.stages = p, .ranks = p});
+            pst_footprint *f = plan(schedule, stages, t.rank_of_stage);
+            for (int rank = 0; rank < p; rank++)
+                ck_assert_int_eq((int)f->rank[rank].bytes / 64,
+                                 pst_schedule_weight_versions(NULL, schedule, rank) -
+                                     1);
+            pst__footprint_destroy(f);
+            pst_schedule_destroy(schedule);
         }
 }
 END_TEST
@@ -575,9 +635,14 @@ Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("footprint");
     TCase *counts = tcase_create("counts");
+    int kinds = 0;
+    while (pst_schedule_kind_at((size_t)kinds) != NULL)
+        kinds++;
     tcase_set_timeout(counts, 120);
     tcase_add_test(counts, test_saved_buffers);
     tcase_add_test(counts, test_waiting);
+    tcase_add_loop_test(counts, test_peaks, 0, kinds);
+    tcase_add_loop_test(counts, test_versions, 0, 2);
     tcase_add_test(counts, test_forward_only);
     tcase_add_test(counts, test_links);
     suite_add_tcase(suite, counts);

@@ -22,7 +22,8 @@ static const struct {
     {"gpipe", 3, 4, 1},      {"1f1b", 4, 5, 1},           {"zb-h1", 3, 5, 1},
     {"zb-h2", 4, 6, 1},      {"interleaved", 2, 4, 2},    {"zb-v", 3, 5, 2},
     {"looped-bfs", 4, 3, 2}, {"interleaved-zb", 2, 3, 3}, {"gis", 2, 5, 2},
-    {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},
+    {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},         {"bpipe", 4, 8, 1},
+    {"bpipe", 6, 12, 1},
 };
 
 static toy stages;

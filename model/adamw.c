@@ -83,9 +83,9 @@ double pst__adamw_clip(const pst_adamw *adamw, double norm)
 }
 
 void pst__adamw_numbers_init(pst__adamw_numbers *numbers, const pst_adamw *adamw,
-                             int64_t step)
+                             int64_t step, int64_t updates)
 {
-    double t = (double)(step + 1);
+    double t = (double)(updates + 1);
     double rate = pst__adamw_rate(adamw, step);
     numbers->rate = (float)rate;
     numbers->decay = (float)(rate * adamw->weight_decay);

@@ -36,9 +36,10 @@ double pst__adamw_rate(const pst_adamw *adamw, int64_t step);
 /* What gradients of global norm `norm` are multiplied by: at most 1. */
 double pst__adamw_clip(const pst_adamw *adamw, double norm);
 
-/* The numbers of step `step` (from 0) with clip = 1. */
+/* The numbers of step `step` (from 0), before which the weights changed `updates`
+ * times, with clip = 1. */
 void pst__adamw_numbers_init(pst__adamw_numbers *numbers, const pst_adamw *adamw,
-                             int64_t step);
+                             int64_t step, int64_t updates);
 
 /* squares[i] = sum of squares of the gradient of parameter i; tied copies are passed
  * over and take no place in squares. */

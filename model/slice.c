@@ -3,6 +3,7 @@
 #include "model/slice.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "model/block.h"
@@ -248,7 +249,7 @@ static void training_head(const part *p, const pst_work *work, const saved *s)
     *loss = 0;
     pst__kernels()->cross_entropy(s->dlogits, p->labels, p->n,
                                   (size_t)p->slice->config->vocabulary,
-                                  batch->loss_scale, 1, loss);
+                                  batch->loss_scale[p->microbatch], 1, loss);
 }
 
 /* The rows of each sequence's last token, packed in front. */
@@ -481,14 +482,36 @@ static pst_status reduce(void *self, pst_work *work, pst_error *err)
     return PST_OK;
 }
 
+static int is_finite(const pst__slice *slice)
+{
+    const double *square = slice->squares;
+    for (size_t i = 0; i < slice->parameter_count; i++)
+        if (!slice->parameters[i].tied_copy && !isfinite(*square++))
+            return 0;
+    return 1;
+}
+
+static pst_status not_finite(const pst__slice *slice, pst_error *err)
+{
+    const double *square = slice->squares;
+    size_t i = 0;
+    while (slice->parameters[i].tied_copy || isfinite(*square++))
+        i++;
+    return pst_error_set(err, PST_ENUMERIC,
+                         "the gradient of %s is not finite, and the weights are of an "
+                         "unfinished list; a lower rate would work, from a checkpoint",
+                         slice->parameters[i].tensor.name);
+}
+
 static pst_status step(void *self, pst_work *work, pst_error *err)
 {
     const pst__slice *slice = self;
     float *m = work->optimizer;
-    (void)err;
-    pst__adamw_step(slice->adamw, slice->parameters, slice->parameter_count,
-                    work->weights, work->gradients, m, m + slice->layout.weight_floats,
-                    slice->layout.weight_floats);
+    if (slice->steps_alone && !is_finite(slice))
+        return not_finite(slice, err);
+    pst__adamw_step(&slice->adamw[work->update], slice->parameters,
+                    slice->parameter_count, work->weights, work->gradients, m,
+                    m + slice->layout.weight_floats, slice->layout.weight_floats);
     return PST_OK;
 }
 

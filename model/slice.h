@@ -25,14 +25,15 @@
  *          microbatch are written by the worker of the last stage.
  */
 typedef struct pst__batch {
-    size_t length;          /* tokens of a sequence, 1 .. T                    */
-    const size_t *first;    /* [microbatches + 1] where each one's sequences begin */
-    int per_replica;        /* microbatches of each replica, one after the other */
-    const int32_t *inputs;  /* (sequences, length)                             */
-    const int32_t *labels;  /* as inputs, or NULL: no loss                     */
-    float loss_scale;       /* of the gradient: 1 / valid labels of the batch  */
-    double *loss;           /* [microbatches] sum over the labels              */
-    float *logits;          /* without backward only; NULL: not wanted         */
+    size_t length;           /* tokens of a sequence, 1 .. T                    */
+    const size_t *first;     /* [microbatches + 1] where each one's sequences begin */
+    int per_replica;         /* microbatches of each replica, one after the other */
+    const int32_t *inputs;   /* (sequences, length)                             */
+    const int32_t *labels;   /* as inputs, or NULL: no loss                     */
+    const float *loss_scale; /* [microbatches] of the gradient: 1 / valid labels of
+                                all that go into one update                   */
+    double *loss;            /* [microbatches] sum over the labels              */
+    float *logits;           /* without backward only; NULL: not wanted         */
     int last_position_only; /* logits are (sequences, V), else (sequences, length, V) */
     uint32_t dropout_key[2];
     uint32_t dropout_step;
@@ -43,7 +44,8 @@ typedef struct pst__slice {
     const pst__batch *batch;
     const pst_parameter *parameters; /* of this stage                          */
     size_t parameter_count;
-    const pst__adamw_numbers *adamw;
+    const pst__adamw_numbers *adamw; /* [updates of a run]                      */
+    int steps_alone; /* no one asks for the whole norm between reduce and step  */
     double *squares; /* of this stage's tensors, in the norm's canonical array */
     int replica;     /* of the model, from 0                                   */
     pst__gpt_layout layout;

@@ -76,6 +76,30 @@ static double total_loss(const pst_trainer *trainer, int microbatches)
     return sum;
 }
 
+/* 1 / valid labels of all microbatches of the same update. */
+static void scale_losses(pst_trainer *t, const int32_t *labels)
+{
+    const size_t length = (size_t)t->model.context;
+    for (int i = 0; i < t->microbatches;) {
+        int end = i;
+        while (end < t->microbatches && t->update_of[end] == t->update_of[i])
+            end++;
+        const size_t first = t->train_first[i], last = t->train_first[end];
+        const int64_t tokens =
+            count_valid(labels + first * length, (last - first) * length);
+        for (; i < end; i++)
+            t->loss_scale[i] = tokens > 0 ? (float)(1.0 / (double)tokens) : 0;
+    }
+}
+
+static double whole_norm(const pst_trainer *t)
+{
+    double sum = 0;
+    for (size_t i = 0; i < t->tensor_count; i++)
+        sum += t->squares[i];
+    return sqrt(sum);
+}
+
 static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *labels,
                         pst_step_report *report, pst_error *err)
 {
@@ -90,26 +114,37 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
     if (tokens == 0)
         return pst_error_set(err, PST_EINVAL,
                              "the batch has no label to learn from; all are negative");
+    if (t->only_gradient && t->updates > 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "the schedule changes the weights within its list, so there "
+            "is no gradient by itself; a synchronous one has it");
+    scale_losses(t, labels);
     t->batch =
         (pst__batch){.length = length,
                      .first = t->train_first,
                      .per_replica = t->microbatches / t->replicas,
                      .inputs = inputs,
                      .labels = labels,
-                     .loss_scale = (float)(1.0 / (double)tokens),
+                     .loss_scale = t->loss_scale,
                      .loss = t->loss,
                      .dropout_key = {(uint32_t)t->seed, (uint32_t)(t->seed >> 32)},
                      .dropout_step = (uint32_t)t->steps};
-    pst__adamw_numbers_init(&t->numbers, &t->optimizer, t->steps);
+    const int updates = t->updates > 0 ? t->updates : 1;
+    for (int i = 0; i < updates; i++)
+        pst__adamw_numbers_init(&t->numbers[i], &t->optimizer, t->steps,
+                                t->steps * updates + i);
     status = pst_pipeline_run(t->pipeline, t->train_program, 0, t->steps, err);
     if (status != PST_OK)
         return status;
     if (!t->only_gradient)
         t->steps++;
+    if (t->updates > 0)
+        t->norm = whole_norm(t);
     *report = (pst_step_report){.step = t->steps,
                                 .loss = total_loss(t, t->microbatches) / (double)tokens,
                                 .gradient_norm = t->norm,
-                                .lr = t->numbers.rate,
+                                .lr = t->numbers[0].rate,
                                 .tokens = tokens};
     measure(t, report);
     report->seconds = seconds_now() - started;

@@ -78,6 +78,8 @@ PST_API void pst_trainer_destroy(pst_trainer *trainer);
 
 /*
  * One optimizer step on inputs and labels (B, T); a label below 0 counts for nothing.
+ * With a list that has STEPs (asynchronous kinds) it is one list, with as many updates;
+ * the loss is then of all of it, and the norm of the last update.
  * Errors: PST_EINVAL (an id not below V, with its place), PST_ENUMERIC (loss or
  *         gradient not finite: the first tensor is named, no weight has changed),
  *         and the pipeline's.
@@ -86,7 +88,8 @@ PST_API pst_status pst_trainer_step(pst_trainer *trainer, const int32_t *inputs,
                                     const int32_t *labels, pst_step_report *report,
                                     pst_error *err);
 
-/* As step without the optimizer: gradients stay readable. */
+/* As step without the optimizer: gradients stay readable. PST_EINVAL where the list has
+ * STEPs. */
 PST_API pst_status pst_trainer_gradient(pst_trainer *trainer, const int32_t *inputs,
                                         const int32_t *labels, pst_step_report *report,
                                         pst_error *err);

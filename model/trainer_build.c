@@ -50,6 +50,28 @@ static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule
                          name);
 }
 
+/* With STEPs each stage steps by itself, when it comes to it. */
+static pst_status check_asynchronous(const pst_trainer *t, const pst_schedule *schedule,
+                                     pst_error *err)
+{
+    const char *name = pst_schedule_name(schedule);
+    if (t->updates == 0)
+        return PST_OK;
+    if (!t->model.untied)
+        return pst_error_set(err, PST_EINVAL,
+                             "schedule %s steps each stage by itself, and a tied head "
+                             "needs the gradients "
+                             "of two; an untied model would work",
+                             name);
+    if (t->optimizer.clip > 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "schedule %s steps each stage by itself, so there is no norm of all "
+            "gradients to clip to %g; no clipping (0) would work",
+            name, t->optimizer.clip);
+    return PST_OK;
+}
+
 static size_t count_parameters(const pst_trainer *t)
 {
     size_t count = 0;
@@ -77,8 +99,14 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
     t->eval_first = pst_allocate_array(env, (size_t)t->eval_microbatches + 1,
                                        sizeof *t->eval_first);
     t->loss = pst_allocate_array(env, (size_t)most, sizeof *t->loss);
+    t->loss_scale =
+        pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->loss_scale);
+    t->update_of =
+        pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->update_of);
+    t->numbers = pst_allocate_array(env, (size_t)t->updates + 1, sizeof *t->numbers);
     if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
-        !t->squares || !t->train_first || !t->eval_first || !t->loss)
+        !t->squares || !t->train_first || !t->eval_first || !t->loss ||
+        !t->loss_scale || !t->update_of || !t->numbers)
         return pst_error_no_memory(err, "a trainer", 0);
     return PST_OK;
 }
@@ -90,6 +118,22 @@ static void cut_batch(pst_trainer *t)
     const size_t larger = (size_t)(t->batch_size % t->microbatches);
     for (size_t i = 0; i < (size_t)t->microbatches; i++)
         t->train_first[i + 1] = t->train_first[i] + each + (i < larger ? 1 : 0);
+}
+
+/* By the STEPs of stage 0, which are those of all. */
+static void assign_updates(pst_trainer *t, const pst_schedule *schedule)
+{
+    size_t count;
+    int next = 0, update = 0;
+    const pst_action *row =
+        pst_schedule_row(schedule, pst_schedule_rank_of(schedule, 0), &count);
+    for (size_t i = 0; i < count && t->updates > 0; i++) {
+        if (row[i].op != PST_OP_STEP || row[i].stage != 0)
+            continue;
+        while (next < t->microbatches && next <= (int)row[i].microbatch)
+            t->update_of[next++] = update;
+        update++;
+    }
 }
 
 /* The further replicas are as the first, with numbers of their own for the
@@ -118,7 +162,8 @@ static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
         *slice = (pst__slice){.config = &t->model,
                               .batch = &t->batch,
                               .parameters = next,
-                              .adamw = &t->numbers,
+                              .adamw = t->numbers,
+                              .steps_alone = t->updates > 0,
                               .squares = &t->squares[t->tensor_count]};
         slice->parameter_count =
             pst_gpt_parameters(&t->model, stage, t->stages, next, room, NULL);
@@ -163,7 +208,7 @@ static pst_status combine(void *user, int64_t iteration, int *step, pst_error *e
     if (!isfinite(sum) || !isfinite(loss))
         return not_finite(t, iteration, err);
     t->norm = sqrt(sum);
-    t->numbers.clip = (float)pst__adamw_clip(&t->optimizer, t->norm);
+    t->numbers[0].clip = (float)pst__adamw_clip(&t->optimizer, t->norm);
     *step = !t->only_gradient;
     return PST_OK;
 }
@@ -325,6 +370,7 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
     if ((status = pst_gpt_config_complete(&t->model, err)) != PST_OK ||
         (status = pst__adamw_complete(&t->optimizer, err)) != PST_OK ||
         (status = check_shape(t, options->schedule, err)) != PST_OK ||
+        (status = check_asynchronous(t, options->schedule, err)) != PST_OK ||
         (status = pst_blas_check(&t->env, t->ranks, err)) != PST_OK)
         return status;
     t->blas = pst_blas_acquire() + 1;
@@ -334,6 +380,7 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
     if ((status = allocate(t, err)) != PST_OK)
         return status;
     cut_batch(t);
+    assign_updates(t, options->schedule);
     if ((status = build_pipeline(t, options, err)) != PST_OK ||
         (status = load_lists(t, options->schedule, err)) != PST_OK)
         return status;
@@ -359,6 +406,8 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->stages = pst_schedule_stages(options->schedule) / t->replicas;
     t->ranks = pst_schedule_ranks(options->schedule);
     t->microbatches = pst_schedule_microbatches(options->schedule) * t->replicas;
+    t->updates = pst_schedule_updates(options->schedule);
+    t->weight_policy = pst_schedule_weight_policy(options->schedule);
     const pst_status status = build(t, options, err);
     if (status == PST_OK)
         *out = t;
@@ -384,5 +433,8 @@ void pst_trainer_destroy(pst_trainer *trainer)
     pst_release(&env, trainer->train_first);
     pst_release(&env, trainer->eval_first);
     pst_release(&env, trainer->loss);
+    pst_release(&env, trainer->loss_scale);
+    pst_release(&env, trainer->update_of);
+    pst_release(&env, trainer->numbers);
     pst_release(&env, trainer);
 }

@@ -32,7 +32,8 @@ static void put(settings *s, const char *name, const char *format, ...)
     va_end(arguments);
 }
 
-/* Everything that the bits of the weights depend on, apart from the data. */
+/* Everything that the bits of the weights depend on, apart from the data: the stages
+ * only where they step by themselves. */
 static void collect(settings *s, const pst_trainer *t)
 {
     const pst_gpt_config *m = &t->model;
@@ -61,6 +62,12 @@ static void collect(settings *s, const pst_trainer *t)
     put(s, "clip", "%.17g", o->clip);
     put(s, "warmup", "%" PRId64, o->warmup);
     put(s, "steps", "%" PRId64, o->steps);
+    if (t->updates == 0)
+        return;
+    put(s, "updates", "%d", t->updates);
+    put(s, "stages", "%d", t->stages);
+    put(s, "weight_policy", "%s",
+        t->weight_policy == PST_VERSIONS_DOUBLE ? "double" : "stash");
 }
 
 static pst_checkpoint state_of(const pst_trainer *t, settings *s)

@@ -37,7 +37,11 @@ struct pst_trainer {
     size_t *eval_first;  /* [eval_microbatches + 1]                         */
     double *loss;        /* [max(microbatches, eval_microbatches)]          */
     double norm;         /* of the last gradient                            */
-    pst__adamw_numbers numbers;
+    int updates;         /* by STEPs of the training list; 0: it has none   */
+    pst_weight_policy weight_policy;
+    int *update_of;              /* [microbatches] whose sum takes it in            */
+    float *loss_scale;           /* [microbatches]                                  */
+    pst__adamw_numbers *numbers; /* [updates, or 1]                                 */
 
     pst_pipeline *pipeline;
     int train_program;

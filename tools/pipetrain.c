@@ -128,6 +128,9 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         {.name = "chunks", .letter = 'v', .kind = OPTION_INT, .value = &s->chunks,
          .argument = "V", .help = "stages on each rank (1)", .lowest = 1,
          .highest = 65535},
+        {.name = "group", .kind = OPTION_INT, .value = &s->group, .argument = "N",
+         .help = "microbatches that go from chunk to chunk, or into an update, together",
+         .lowest = 1, .highest = WHOLE},
         {.name = "schedule", .kind = OPTION_STRING, .value = &s->schedule,
          .argument = "NAME|FILE.csv", .help = "a name from 'pipesim list', or a list of "
                                               "one's own (1f1b)"},
@@ -161,8 +164,9 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .value = &s->optimizer.weight_decay, .argument = "X",
          .help = "on matrices (0.1)", .lowest = 0, .highest = INFINITY},
         {.name = "clip", .kind = OPTION_DOUBLE, .value = &s->optimizer.clip,
-         .argument = "X", .help = "largest norm of the gradient; 0: any (1)", .lowest = 0,
-         .highest = INFINITY},
+         .argument = "X", .help = "largest norm of the gradient; 0: any (1; 0 where "
+                                  "stages step alone)",
+         .lowest = 0, .highest = INFINITY, .given = &s->clip_given},
         {.name = "checkpoint", .kind = OPTION_STRING, .value = &s->checkpoint,
          .argument = "DIR", .help = "save the state there at the end",
          .given = &g->checkpoint},
@@ -250,7 +254,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
                               pst_error *err)
 {
-    pst_shape shape = {.microbatches = s->microbatches};
+    pst_shape shape = {.microbatches = s->microbatches, .group = s->group};
     if (pst_schedule_kind_find(s->schedule) != NULL || s->stages != 0) {
         shape.ranks = s->stages / s->chunks;
         shape.chunks = s->chunks;

@@ -13,6 +13,7 @@ typedef struct pipetrain_settings {
     const char *schedule; /* a name or a CSV file                              */
     int stages;
     int chunks;
+    int group; /* 0: the schedule's own                                        */
     int batch;
     int microbatches;
     int64_t steps;
@@ -21,6 +22,7 @@ typedef struct pipetrain_settings {
     double val_fraction;
     pst_gpt_config model;
     pst_adamw optimizer;
+    int clip_given; /* else there is none where the schedule cannot            */
     int bind_none;
     const char *topology;
     double watchdog_seconds;

@@ -95,6 +95,8 @@ static pst_status open_run(run *r, pst_error *err)
         .pipeline = {.bind = s->bind_none ? PST_BIND_NONE : PST_BIND_AUTO,
                      .topology_synthetic = s->topology,
                      .watchdog_seconds = s->watchdog_seconds}};
+    if (pst_schedule_updates(r->schedule) > 0 && !s->clip_given)
+        options.optimizer.clip = 0;
     if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)) ||
         (status = history_create(r->schedule, &r->history, err)))
         return status;

@@ -54,9 +54,9 @@ same 'a list with pairs' "$plain" "$(digest --schedule list.csv)"
 # Of as many microbatches as sequences; those with two chunks a rank are on two ranks.
 plain8=$(digest --microbatches 8 --stages 1)
 for schedule in eager-1f1b interleaved looped-bfs zb-h1 zb-h2 interleaved-zb zb-v \
-    dualpipev hanayo gis; do
+    dualpipev hanayo gis bpipe; do
     case $schedule in
-    eager-1f1b | zb-h1 | zb-h2) chunks=1 ;;
+    eager-1f1b | zb-h1 | zb-h2 | bpipe) chunks=1 ;;
     *) chunks=2 ;;
     esac
     same "--schedule $schedule --chunks $chunks" "$plain8" \
@@ -76,6 +76,21 @@ done
 expect 0 '' '' pipesim export dualpipe -p 4 -m 8 -o two.csv
 same 'dualpipe from a file' "$(digest --microbatches 8 --stages 8 --chunks 2 \
     --schedule dualpipe)" "$(digest --microbatches 8 --schedule two.csv)"
+
+# Each stage steps by itself, and the delays are the list's: no other run has these bits.
+for more in 'pipedream' 'pipedream-2bw --group 2'; do
+    # shellcheck disable=SC2086 # one word an argument
+    stale=$(digest --untied --stages 4 --microbatches 8 --schedule $more)
+    # shellcheck disable=SC2086
+    same "$more, twice" "$stale" \
+        "$(digest --untied --stages 4 --microbatches 8 --schedule $more)"
+    differ "$more" "$stale" "$(digest --untied --stages 4 --microbatches 8)"
+done
+expect 0 '' '' pipesim export pipedream-2bw -p 4 -m 8 --group 2 --extended -o stale.csv
+same 'pipedream-2bw from a file' "$stale" "$(digest --untied --microbatches 8 \
+    --schedule stale.csv)"
+expect 1 '' 'pipetrain: schedule pipedream steps each stage by itself, and a tied head needs the gradients of two; an untied model would work' \
+    train --schedule pipedream --stages 4
 
 expect 1 '' 'pipetrain: schedule seq1f1b cuts sequences into 2 slices; this trainer runs whole sequences' \
     train --schedule seq1f1b --stages 4

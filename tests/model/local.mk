@@ -23,6 +23,10 @@ check_PROGRAMS += %D%/test_adamw
 %C%_test_adamw_LDADD = $(model_test_libs)
 TESTS += %D%/test_adamw
 
+check_PROGRAMS += %D%/test_asynchronous
+%C%_test_asynchronous_LDADD = $(model_test_libs)
+TESTS += %D%/test_asynchronous
+
 check_PROGRAMS += %D%/test_gpt
 %C%_test_gpt_LDADD = $(model_test_libs)
 TESTS += %D%/test_gpt

@@ -115,7 +115,7 @@ START_TEST(steps_follow_the_formula)
     }
     for (int64_t step = 0; step < 12; step++) {
         pst__adamw_numbers numbers;
-        pst__adamw_numbers_init(&numbers, &a, step);
+        pst__adamw_numbers_init(&numbers, &a, step, step);
         numbers.clip = 0.5f;
         for (int k = 0; k < COUNT; k++) {
             g[k] = (float)sin(k * 0.7 + (double)step);
@@ -139,7 +139,7 @@ START_TEST(a_copy_without_weights_is_passed_over)
     pst__adamw_numbers numbers;
     for (int k = 0; k < 32; k++)
         g[k] = 2;
-    pst__adamw_numbers_init(&numbers, &a, 0);
+    pst__adamw_numbers_init(&numbers, &a, 0, 0);
     pst__adamw_squares(squares, p, 2, g);
     ck_assert_double_eq(squares[0], 64);
     ck_assert_double_eq(squares[1], -1);

@@ -71,7 +71,9 @@ static const struct {
     {"looped-bfs", 4, 2},  {"zb-h1", 4, 1},          {"zb-h2", 4, 1},
     {"zb-v", 4, 2},        {"interleaved-zb", 4, 2}, {"dualpipev", 4, 2},
     {"hanayo", 4, 2},      {"hanayo", 4, 4},         {"gis", 4, 2},
-    {"interleaved", 3, 3}, {"looped-bfs", 2, 2},
+    {"interleaved", 3, 3}, {"looped-bfs", 2, 2},     {"bpipe", 4, 1},
+    {"zb-1p", 4, 1},       {"zb-2p", 4, 1},          {"zb-v-auto", 4, 2},
+    {"v-half", 4, 2},      {"v-min", 4, 2},          {"1f1b-v", 4, 2},
 };
 
 static small kind_shape(const char *schedule, int stages, int chunks)

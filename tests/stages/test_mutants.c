@@ -23,7 +23,7 @@ static const struct {
     {"zb-h2", 4, 6, 1},      {"interleaved", 2, 4, 2},    {"zb-v", 3, 5, 2},
     {"looped-bfs", 4, 3, 2}, {"interleaved-zb", 2, 3, 3}, {"gis", 2, 5, 2},
     {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},         {"bpipe", 4, 8, 1},
-    {"bpipe", 6, 12, 1},
+    {"bpipe", 6, 12, 1},     {"pipedream", 3, 6, 1},      {"pipedream-2bw", 3, 9, 1},
 };
 
 static toy stages;
@@ -114,7 +114,12 @@ static int try_mutant(pst_pipeline *pipeline, const pst_schedule *mutant, int it
         return 0;
     }
     program = toy_load(pipeline, mutant);
-    toy_run(&stages, pipeline, program, pst_schedule_microbatches(mutant), iteration);
+    if (pst_schedule_updates(mutant) == 0)
+        toy_run(&stages, pipeline, program, pst_schedule_microbatches(mutant),
+                iteration);
+    else /* no gradient is left to look at */
+        ck_assert_msg(pst_pipeline_run(pipeline, program, 0, iteration, &err) == PST_OK,
+                      "%s", err.text);
     return 1;
 }
 

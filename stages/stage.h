@@ -38,7 +38,7 @@ typedef enum pst_held {
 /* What a callback works on. Buffers that a stage has no size for are NULL. */
 typedef struct pst_work {
     int stage;
-    int microbatch;
+    int microbatch; /* of a STEP, the last of its batch; else -1 in reduce and step */
     int rank;
     int64_t iteration;
     int update;   /* reduce, step: how many of the list's STEPs came before */

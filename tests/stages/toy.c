@@ -187,7 +187,7 @@ static bool scratch_is_kept(const pst_work *work)
 
 static pst_status end(const toy *t, int op, pst_work *work, pst_error *err)
 {
-    if (work->microbatch >= 0 && !scratch_is_kept(work))
+    if (op < TOY_REDUCE && !scratch_is_kept(work))
         return fault(work, "another wrote into scratch", err);
     return t->hook ? t->hook(t->user, op, work, err) : PST_OK;
 }

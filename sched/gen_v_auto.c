@@ -15,13 +15,15 @@
  *     2r             3p-2-r + x        6p-2-r + x+y+z         3p-1+2r + x+y   V-Half
  *
  * 1F1B-V packs its four passes, with a backward of two slots, one after the other into
- * what is free of the six slots on each rank, and brings forwards up. ZB-V begins with
- * the order made by hand (gen_zb_v.c) as well. The best candidates are improved by
- * moving single actions to and fro near the two ends of a row, as long as it helps.
+ * what is free of the six slots on each rank, and brings forwards up, or pulls every
+ * pass to where it can first stand (pull.h). ZB-V begins with the order made by hand
+ * (gen_zb_v.c) as well. The best candidates are improved by moving single actions to
+ * and fro near the two ends of a row, as long as it helps.
  */
 #include <string.h>
 
 #include "sched/generator.h"
+#include "sched/pull.h"
 #include "sched/weave.h"
 
 static const char *const half_aliases[] = {"vhalf", "v_half", NULL};
@@ -32,6 +34,7 @@ static const char *const zb_aliases[] = {"zbv-auto", "zbv-greedy", NULL};
 enum {
     PERIOD = 6,
     DELAYS = 7,
+    SLOPES = 5,
     FINALISTS = 4,
     FARTHEST_MOVE = 4,
     MOST_TRIED = 12000000,   /* actions while candidates are tried             */
@@ -40,7 +43,7 @@ enum {
 
 /* An order, as what it is made from. */
 typedef struct recipe {
-    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed                    */
+    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed, 4: and pulled     */
     int delay[3];
     pst_greed greed;
 } recipe;
@@ -51,6 +54,10 @@ typedef struct search {
     double *ones;     /* [2p]                                                      */
     pst_action *best; /* [p][4m] the best orders so far                        */
     int (*slot)[4];   /* [p] when microbatch 0 runs there: Fa, Fb, Ib, Ia      */
+    int *pulled;      /* [p][4][m] slots of a pulled block                         */
+    const pst_env *env;
+    pst_error *err;
+    pst_status status;
 } search;
 
 static size_t row_length(const search *s)
@@ -172,20 +179,52 @@ static void set_by_hand(search *s, int r)
     add(&h, IA, p - r);
 }
 
+/* The order of a rank whose passes were pulled: by slot. */
+static void set_pulled(search *s, int r)
+{
+    const size_t m = (size_t)s->weave.microbatches;
+    const int *slot = s->pulled + (size_t)r * PST_PASSES * m;
+    int next[PST_PASSES] = {0};
+    for (size_t i = 0; i < row_length(s); i++) {
+        int first = -1, at = 0;
+        for (int k = 0; k < PST_PASSES; k++) {
+            if (next[k] == s->weave.microbatches)
+                continue;
+            const int own = slot[(size_t)k * m + (size_t)next[k]];
+            if (first < 0 || own < at) {
+                first = k;
+                at = own;
+            }
+        }
+        s->weave.rank[r].order[i] = action_of(s, r, first, next[first]++);
+    }
+}
+
 static void set_orders(search *s, const recipe *how)
 {
+    /* Dear, and no help to looser blocks. */
+    const int tight = how->delay[0] + how->delay[1] + how->delay[2] <= 1;
+    const int pulls = how->slope == 4 && tight;
     s->weave.greed = how->greed;
-    if (how->slope == 3)
+    if (how->slope >= 3)
         pack_slots(s, how);
     else
         set_slots(s, how);
+    if (pulls && s->status == PST_OK)
+        s->status =
+            pst__pull(s->env, s->weave.ranks, s->weave.microbatches,
+                      (int)s->weave.limit, (const int(*)[4])s->slot, s->pulled, s->err);
     for (int r = 0; r < s->weave.ranks; r++)
         if (how->slope == 0)
             set_by_hand(s, r);
+        else if (pulls)
+            set_pulled(s, r);
         else
             set_block(s, r);
-    if (how->slope == 3 && how->delay[0] + how->delay[1] + how->delay[2] <= 1)
-        pst__weave_bring_up(&s->weave); /* dear, and no help to looser blocks */
+    if (pulls)
+        return;
+    if (how->slope == 3 && tight)
+        pst__weave_bring_up(&s->weave);
 }
 
 /* A recipe as a number, and back. */
@@ -193,12 +232,13 @@ static int key_of(const recipe *how)
 {
     const int delays =
         (how->delay[2] * DELAYS + how->delay[1]) * DELAYS + how->delay[0];
-    return (delays * 4 + how->slope) * PST_GREED_COUNT + (int)how->greed;
+    return (delays * SLOPES + how->slope) * PST_GREED_COUNT + (int)how->greed;
 }
 
 static recipe recipe_of(int key)
 {
-    const int slope = key / PST_GREED_COUNT % 4, delays = key / PST_GREED_COUNT / 4;
+    const int slope = key / PST_GREED_COUNT % SLOPES,
+              delays = key / PST_GREED_COUNT / SLOPES;
     return (recipe){
         .slope = slope,
         .delay = {delays % DELAYS, delays / DELAYS % DELAYS, delays / DELAYS / DELAYS},
@@ -336,7 +376,9 @@ static pst_status begin(search *s, const pst_env *env, pst_error *err)
     s->best = pst_allocate_array(env, (size_t)s->weave.ranks * row_length(s),
                                  sizeof *s->best);
     s->slot = pst_allocate_array(env, (size_t)s->weave.ranks, sizeof *s->slot);
-    if (!s->places || !s->ones || !s->best || !s->slot)
+    s->pulled = pst_allocate_array(env, (size_t)s->weave.ranks * row_length(s),
+                                   sizeof *s->pulled);
+    if (!s->places || !s->ones || !s->best || !s->slot || !s->pulled)
         return pst_error_no_memory(err, "a schedule", stages * sizeof(double));
     for (size_t k = 0; k < stages; k++) {
         s->places[k] = (int)(k < stages / 2 ? k : stages - 1 - k);
@@ -353,6 +395,7 @@ static void end(search *s, const pst_env *env)
     pst_release(env, s->ones);
     pst_release(env, s->best);
     pst_release(env, s->slot);
+    pst_release(env, s->pulled);
 }
 
 /* What tells the kinds apart. */
@@ -369,6 +412,8 @@ static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
     const pst_env *env = pst__schedule_builder_env(builder);
     const pst_costs *given = shape->costs;
     search s = {
+        .env = env,
+        .err = err,
         .weave = {.ranks = shape->ranks,
                   .stages = 2 * shape->ranks,
                   .microbatches = shape->microbatches,
@@ -387,6 +432,8 @@ static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
                           "a memory limit of %g microbatches a rank is too low for "
                           "two chunks on each of %d ranks; %d works",
                           s.weave.limit / 2, shape->ranks, (shape->ranks + 4) / 3);
+    if (status == PST_OK)
+        status = s.status;
     if (status == PST_OK)
         status = pst__weave_write(&s.weave, builder, err);
     end(&s, env);
@@ -411,7 +458,7 @@ static pst_status fill_one(pst_schedule_builder *builder, const pst_shape *shape
                            pst_error *err)
 {
     const kind one = {
-        .slopes = {3, 1}, .whole = 1, .limit = 2 * (2 * shape->ranks / 3 + 1)};
+        .slopes = {4, 3}, .whole = 1, .limit = 2 * (2 * shape->ranks / 3 + 1)};
     return fill(builder, shape, &one, err);
 }
 

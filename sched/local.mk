@@ -45,6 +45,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/lower.c \
 	%D%/ops.c \
 	%D%/os.c \
+	%D%/pull.c \
 	%D%/registry.c \
 	%D%/report_json.c \
 	%D%/schedule.c \
@@ -61,6 +62,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/looped.h \
 	%D%/lower_in_time.h \
 	%D%/os.h \
+	%D%/pull.h \
 	%D%/row.h \
 	%D%/weave.h
 %C%_libsched_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -5,8 +5,10 @@
  * Valid means: each stage stands on one rank; for each stage and microbatch there
  * is one F and either one B or one I and one W (none of them at all in a list
  * without any backward action); on its rank B or I comes after F and W after I;
- * sends and receives, where the list has them, match; and the ranks, each in its
- * own order, can all reach their ends when sends do not wait for their receivers.
+ * where sequences are cut into slices, each stage runs F of a microbatch's slices in
+ * their order, and B or I from the last slice to the first; sends and receives, where
+ * the list has them, match; and the ranks, each in its own order, can all reach their
+ * ends when sends do not wait for their receivers.
  * Messages name the file where there is one, the rank and the cell.
  */
 #ifndef PENSTOCK_CHECK_H

@@ -99,7 +99,7 @@ PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
 
 /*
  * One iteration of `program`; its first `microbatches` microbatches only where
- * that is > 0 (a list without backward may be run short). `iteration` is handed to
+ * that is > 0 (a list without backward may be run short; slices count). `iteration` is handed to
  * callbacks and messages. In a list with backward actions: gradients are zeroed
  * first, and after the last action come ties, `reduce`, `combine` and `step`.
  * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the

@@ -22,7 +22,7 @@ static const struct {
     {"gpipe", 3, 4, 1},      {"1f1b", 4, 5, 1},           {"zb-h1", 3, 5, 1},
     {"zb-h2", 4, 6, 1},      {"interleaved", 2, 4, 2},    {"zb-v", 3, 5, 2},
     {"looped-bfs", 4, 3, 2}, {"interleaved-zb", 2, 3, 3}, {"gis", 2, 5, 2},
-    {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},
+    {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},         {"seq1f1b", 3, 3, 1},
 };
 
 static toy stages;
@@ -99,7 +99,8 @@ static pst_pipeline *pipeline_for(const pst_schedule *schedule)
     toy_init(&stages, &(toy_shape){.stages = pst_schedule_stages(schedule),
                                    .ranks = pst_schedule_ranks(schedule),
                                    .rank_of_stage = places,
-                                   .exact = true});
+                                   .exact = true,
+                                   .slices = pst_schedule_slices(schedule)});
     return toy_create(&stages, NULL, NULL);
 }
 

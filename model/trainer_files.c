@@ -50,6 +50,7 @@ static void collect(settings *s, const pst_trainer *t)
     put(s, "layernorm_epsilon", "%.9g", (double)m->layernorm_epsilon);
     put(s, "batch", "%d", t->batch_size);
     put(s, "microbatches", "%d", t->microbatches);
+    put(s, "slices", "%d", t->parts);
     put(s, "seed", "%" PRIu64, t->seed);
     put(s, "lr", "%.17g", o->lr);
     put(s, "min_lr", "%.17g", o->min_lr);

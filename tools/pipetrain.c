@@ -128,6 +128,10 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         {.name = "chunks", .letter = 'v', .kind = OPTION_INT, .value = &s->chunks,
          .argument = "V", .help = "stages on each rank (1)", .lowest = 1,
          .highest = 65535},
+        {.name = "slices", .kind = OPTION_INT, .value = &s->slices, .argument = "K",
+         .help = "parts that each sequence is cut into, by seq1f1b or a file (2; as the "
+                 "file says)",
+         .lowest = 1, .highest = WHOLE},
         {.name = "schedule", .kind = OPTION_STRING, .value = &s->schedule,
          .argument = "NAME|FILE.csv", .help = "a name from 'pipesim list', or a list of "
                                               "one's own (1f1b)"},
@@ -250,7 +254,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
                               pst_error *err)
 {
-    pst_shape shape = {.microbatches = s->microbatches};
+    pst_shape shape = {.microbatches = s->microbatches, .slices = s->slices};
     if (pst_schedule_kind_find(s->schedule) != NULL || s->stages != 0) {
         shape.ranks = s->stages / s->chunks;
         shape.chunks = s->chunks;

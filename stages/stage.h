@@ -44,8 +44,8 @@ typedef enum pst_held {
 /* What a callback works on. Buffers that a stage has no size for are NULL. */
 typedef struct pst_work {
     int stage;
-    int microbatch; /* a whole one: messages, traces and lists write slice j
-                       of k of microbatch i as i k + j              */
+    int microbatch; /* a whole one: cells, traces and keys of messages have
+                       i k + j for slice j of k of microbatch i     */
     int slice;      /* 0 .. slices - 1                              */
     int slices;     /* k; 1 where the list does not cut sequences   */
     int rank;

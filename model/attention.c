@@ -19,18 +19,27 @@ static size_t block_rows(size_t t)
     return t <= WHOLE_UP_TO ? t : BLOCK_ROWS;
 }
 
-/* Probabilities, their gradients, dropped probabilities; one delta a row. */
-size_t pst__attention_scratch(size_t t, size_t c, size_t h)
+/* Probabilities, their gradients, dropped probabilities; one delta a row. Of fewer
+ * tokens than t more may be in a block. */
+size_t pst__attention_scratch(size_t t, size_t length)
 {
-    (void)c;
-    (void)h;
-    return (3 * t + 1) * block_rows(t);
+    const size_t most = t < WHOLE_UP_TO ? t : WHOLE_UP_TO;
+    if (length > 0)
+        return (3 * length + 1) * most;
+    const size_t shorter = (3 * most + 1) * most, all = (3 * t + 1) * block_rows(t);
+    return all > shorter ? all : shorter;
 }
 
 /* One head of one sequence, and the rows of it that are at work. */
 typedef struct head {
-    const float *q, *k, *v; /* (t, d) each, rows 3c apart                      */
+    const float *q;     /* (t, d), rows 3c apart                           */
+    const float *k, *v; /* (start + t, d), rows ld apart                   */
+    float *dq;          /* as q, k and v; backward only                    */
+    float *dk, *dv;
+    size_t ld;
     size_t t, c, d;
+    size_t start;       /* of row 0 in its sequence                        */
+    size_t length;      /* of the sequence                                 */
     size_t index;       /* of the head                                     */
     size_t first, rows; /* the block                                       */
     size_t seen;        /* columns that its last row sees                  */
@@ -38,22 +47,63 @@ typedef struct head {
     pst_dropout dropout; /* rate 0: none                                    */
 } head;
 
+/* `index` of h, of the i-th sequence. */
 static head head_of(const float *qkv, size_t t, size_t c, size_t h, size_t index,
-                    const pst_dropout *dropout, size_t sequence)
+                    const pst_sequence *sequence, const pst_dropout *dropout, size_t i)
 {
     size_t d = c / h;
-    head a = {.q = qkv + index * d,
-              .k = qkv + c + index * d,
-              .v = qkv + 2 * c + index * d,
+    const float *q = qkv + i * t * 3 * c + index * d;
+    head a = {.q = q,
+              .k = q + c,
+              .v = q + 2 * c,
+              .ld = 3 * c,
               .t = t,
               .c = c,
               .d = d,
+              .length = t,
               .index = index,
               .scale = 1.0f / sqrtf((float)d)};
+    if (sequence != NULL) {
+        a.k = sequence->kv + i * sequence->length * 2 * c + index * d;
+        a.v = a.k + c;
+        a.ld = 2 * c;
+        a.start = sequence->start;
+        a.length = sequence->length;
+    }
     if (dropout != NULL)
         a.dropout = *dropout;
-    a.dropout.sequence += (uint32_t)sequence;
+    a.dropout.sequence += (uint32_t)i;
     return a;
+}
+
+/* Where the gradients of `a` go. */
+static void add_gradients(head *a, float *dqkv, const pst_sequence *sequence, size_t i)
+{
+    a->dq = dqkv + i * a->t * 3 * a->c + a->index * a->d;
+    a->dk = a->dq + a->c;
+    if (sequence != NULL)
+        a->dk = sequence->dkv + i * a->length * 2 * a->c + a->index * a->d;
+    a->dv = a->dk + a->c;
+}
+
+/* Keys and values of the slice's tokens, from its qkv to all others'. */
+static void keep_rows(const float *qkv, const pst_sequence *s, size_t b, size_t t,
+                      size_t c)
+{
+    for (size_t i = 0; i < b; i++)
+        for (size_t row = 0; row < t; row++)
+            memcpy(s->kv + (i * s->length + s->start + row) * 2 * c,
+                   qkv + (i * t + row) * 3 * c + c, 2 * c * sizeof *qkv);
+}
+
+/* And their gradients back. */
+static void take_rows(float *dqkv, const pst_sequence *s, size_t b, size_t t, size_t c)
+{
+    for (size_t i = 0; i < b; i++)
+        for (size_t row = 0; row < t; row++)
+            memcpy(dqkv + (i * t + row) * 3 * c + c,
+                   s->dkv + (i * s->length + s->start + row) * 2 * c,
+                   2 * c * sizeof *dqkv);
 }
 
 /* The block that begins at row `first`; false behind the last. */
@@ -62,7 +112,7 @@ static int take_block(head *a, size_t first)
     size_t step = block_rows(a->t);
     a->first = first;
     a->rows = first + step < a->t ? step : a->t - first;
-    a->seen = first + a->rows;
+    a->seen = a->start + first + a->rows;
     return first < a->t;
 }
 
@@ -71,7 +121,7 @@ static void block_scores(const head *a, float *scores)
 {
     size_t ld = 3 * a->c;
     pst__sgemm(PST_NO_TRANSPOSE, PST_TRANSPOSE, a->rows, a->seen, a->d, 1,
-               a->q + a->first * ld, ld, a->k, ld, 0, scores, a->seen);
+               a->q + a->first * ld, ld, a->k, a->ld, 0, scores, a->seen);
 }
 
 /* y = dropped-out x on the block's probabilities or their gradients; y may be x. */
@@ -79,30 +129,32 @@ static void block_dropout(const head *a, float *y, const float *x)
 {
     pst_dropout d = a->dropout;
     for (size_t row = 0; row < a->rows; row++) {
-        size_t seen = a->first + row + 1;
-        d.element = (uint32_t)((a->index * a->t + a->first + row) * a->t);
+        size_t place = a->start + a->first + row, seen = place + 1;
+        d.element = (uint32_t)((a->index * a->length + place) * a->length);
         pst__kernels()->dropout(y + row * a->seen, x + row * a->seen, seen, seen, &d);
         memset(y + row * a->seen + seen, 0, (a->seen - seen) * sizeof *y);
     }
 }
 
 void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, size_t t,
-                            size_t c, size_t h, const pst_dropout *dropout,
-                            float *scratch)
+                            size_t c, size_t h, const pst_sequence *sequence,
+                            const pst_dropout *dropout, float *scratch)
 {
     const pst_kernels *kernels = pst__kernels();
+    if (sequence != NULL)
+        keep_rows(qkv, sequence, b, t, c);
     for (size_t i = 0; i < b; i++) {
         for (size_t index = 0; index < h; index++) {
-            head a = head_of(qkv + i * t * 3 * c, t, c, h, index, dropout, i);
+            head a = head_of(qkv, t, c, h, index, sequence, dropout, i);
             float *out = y + i * t * c + index * a.d, *sums = lse + (i * h + index) * t;
             for (size_t first = 0; take_block(&a, first); first += a.rows) {
                 block_scores(&a, scratch);
-                kernels->causal_softmax(scratch, sums + first, first, a.rows, a.seen,
-                                        a.seen, a.scale);
+                kernels->causal_softmax(scratch, sums + first, a.start + first, a.rows,
+                                        a.seen, a.seen, a.scale);
                 if (a.dropout.rate > 0)
                     block_dropout(&a, scratch, scratch);
                 pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a.rows, a.d, a.seen, 1,
-                           scratch, a.seen, a.v, 3 * c, 0, out + first * c, c);
+                           scratch, a.seen, a.v, a.ld, 0, out + first * c, c);
             }
         }
     }
@@ -110,21 +162,20 @@ void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, si
 
 /* Gradients of one block: sets its rows of dq, adds to the rows of dk and dv it sees.
  */
-static void block_backward(const head *a, float *dqkv, const float *dy, const float *y,
+static void block_backward(const head *a, const float *dy, const float *y,
                            const float *lse, float *scratch)
 {
     const pst_kernels *kernels = pst__kernels();
-    size_t ld = 3 * a->c, area = a->rows * a->seen;
+    size_t ld = 3 * a->c, area = a->rows * a->seen, place = a->start + a->first;
     float *p = scratch, *dp = p + area, *delta = dp + area, *dropped = delta + a->rows;
     const float *dy_rows = dy + a->first * a->c;
-    float *dq = dqkv + a->first * ld, *dk = dqkv + a->c, *dv = dqkv + 2 * a->c;
 
     block_scores(a, p);
-    kernels->causal_probabilities(p, lse + a->first, a->first, a->rows, a->seen,
-                                  a->seen, a->scale);
+    kernels->causal_probabilities(p, lse + a->first, place, a->rows, a->seen, a->seen,
+                                  a->scale);
     kernels->row_dot(delta, dy_rows, a->c, y + a->first * a->c, a->c, a->rows, a->d);
     pst__sgemm(PST_NO_TRANSPOSE, PST_TRANSPOSE, a->rows, a->seen, a->d, 1, dy_rows,
-               a->c, a->v, ld, 0, dp, a->seen);
+               a->c, a->v, a->ld, 0, dp, a->seen);
     const float *used = p; /* what forward multiplied v by */
     if (a->dropout.rate > 0) {
         block_dropout(a, dp, dp);
@@ -132,28 +183,33 @@ static void block_backward(const head *a, float *dqkv, const float *dy, const fl
         used = dropped;
     }
     pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, a->seen, a->d, a->rows, 1, used,
-               a->seen, dy_rows, a->c, 1, dv, ld);
-    kernels->causal_softmax_backward(dp, p, delta, a->first, a->rows, a->seen, a->seen,
+               a->seen, dy_rows, a->c, 1, a->dv, a->ld);
+    kernels->causal_softmax_backward(dp, p, delta, place, a->rows, a->seen, a->seen,
                                      a->scale);
     pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a->rows, a->d, a->seen, 1, dp,
-               a->seen, a->k, ld, 0, dq, ld);
+               a->seen, a->k, a->ld, 0, a->dq + a->first * ld, ld);
     pst__sgemm(PST_TRANSPOSE, PST_NO_TRANSPOSE, a->seen, a->d, a->rows, 1, dp, a->seen,
-               a->q + a->first * ld, ld, 1, dk, ld);
+               a->q + a->first * ld, ld, 1, a->dk, a->ld);
 }
 
 void pst__attention_backward_input(float *dqkv, const float *dy, const float *qkv,
                                    const float *y, const float *lse, size_t b, size_t t,
-                                   size_t c, size_t h, const pst_dropout *dropout,
-                                   float *scratch)
+                                   size_t c, size_t h, const pst_sequence *sequence,
+                                   const pst_dropout *dropout, float *scratch)
 {
-    memset(dqkv, 0, b * t * 3 * c * sizeof *dqkv);
+    if (sequence == NULL)
+        memset(dqkv, 0, b * t * 3 * c * sizeof *dqkv);
+    else if (sequence->start + t == sequence->length) /* the last slice */
+        memset(sequence->dkv, 0, b * sequence->length * 2 * c * sizeof *dqkv);
     for (size_t i = 0; i < b; i++) {
         for (size_t index = 0; index < h; index++) {
-            head a = head_of(qkv + i * t * 3 * c, t, c, h, index, dropout, i);
+            head a = head_of(qkv, t, c, h, index, sequence, dropout, i);
             size_t at = i * t * c + index * a.d;
+            add_gradients(&a, dqkv, sequence, i);
             for (size_t first = 0; take_block(&a, first); first += a.rows)
-                block_backward(&a, dqkv + i * t * 3 * c + index * a.d, dy + at, y + at,
-                               lse + (i * h + index) * t, scratch);
+                block_backward(&a, dy + at, y + at, lse + (i * h + index) * t, scratch);
         }
     }
+    if (sequence != NULL)
+        take_rows(dqkv, sequence, b, t, c);
 }

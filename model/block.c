@@ -2,8 +2,6 @@
 /* block.c - the order in which a block's layers run. Source: openai/gpt-2 model.py. */
 #include "model/block.h"
 
-#include "model/layers.h"
-
 /* Which dropout of a block: the low two bits of its place. */
 enum { DROP_ATTENTION, DROP_PROJECTION, DROP_MLP };
 
@@ -62,7 +60,7 @@ void pst__block_carve_kept(pst__block_kept *kept, const pst__block_shape *shape,
 size_t pst__block_scratch(const pst__block_shape *shape)
 {
     const size_t c = shape->c;
-    size_t inner = pst__attention_scratch(shape->t, c, shape->h);
+    size_t inner = pst__attention_scratch(shape->t, shape->sequence.length);
     inner = larger(inner, pst__linear_scratch(c, 3 * c));
     inner = larger(inner, pst__linear_scratch(c, c));
     inner = larger(inner, pst__linear_scratch(c, 4 * c));
@@ -90,11 +88,17 @@ static pst_dropout dropout_of(const pst__block_shape *shape, uint32_t which)
     return dropout;
 }
 
+static const pst_sequence *sequence_of(const pst__block_shape *shape)
+{
+    return shape->sequence.length > 0 ? &shape->sequence : NULL;
+}
+
 /* y = drop(x) over (n, c); y may be x */
 static void drop(float *y, const float *x, const pst__block_shape *shape,
                  uint32_t which)
 {
-    const pst_dropout dropout = dropout_of(shape, which);
+    pst_dropout dropout = dropout_of(shape, which);
+    dropout.element = (uint32_t)(shape->sequence.start * shape->c);
     pst__kernels()->dropout(y, x, rows(shape) * shape->c, shape->t * shape->c,
                             &dropout);
 }
@@ -131,7 +135,8 @@ void pst__block_forward(float *y, const float *x, const pst__block_shape *shape,
         input->qkv, weight->ln_1, weight_of(layout, weights, PST_ATTN_WEIGHT),
         weight_of(layout, weights, PST_ATTN_BIAS), n, c, 3 * c, PST_IN_OUT);
     pst__attention_forward(weight->attention, input->lse, input->qkv, shape->b,
-                           shape->t, c, shape->h, dropout.rate > 0 ? &dropout : NULL,
+                           shape->t, c, shape->h, sequence_of(shape),
+                           dropout.rate > 0 ? &dropout : NULL,
                            inner_scratch(shape, scratch));
     pst__linear_forward(branch, weight->attention,
                         weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), NULL, n, c, c,
@@ -193,10 +198,10 @@ void pst__block_backward_input(float *dx, const float *x, const pst__block_shape
     pst__linear_backward_input(temporary, kept->dattention,
                                weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), n, c,
                                c, PST_IN_OUT, 0);
-    pst__attention_backward_input(kept->dqkv, temporary, input->qkv, weight->attention,
-                                  input->lse, shape->b, shape->t, c, shape->h,
-                                  dropout.rate > 0 ? &dropout : NULL,
-                                  inner_scratch(shape, scratch));
+    pst__attention_backward_input(
+        kept->dqkv, temporary, input->qkv, weight->attention, input->lse, shape->b,
+        shape->t, c, shape->h, sequence_of(shape), dropout.rate > 0 ? &dropout : NULL,
+        inner_scratch(shape, scratch));
     pst__linear_backward_input(temporary, kept->dqkv,
                                weight_of(layout, weights, PST_ATTN_WEIGHT), n, c, 3 * c,
                                PST_IN_OUT, 0);

@@ -15,7 +15,7 @@
 
 #include "model/carve.h"
 #include "model/gpt_layout.h"
-#include "model/kernels.h"
+#include "model/layers.h"
 
 /* What every block of a microbatch has in common. */
 typedef struct pst__block_shape {
@@ -25,7 +25,8 @@ typedef struct pst__block_shape {
     size_t h; /* heads                                                         */
     int tanh_form;
     float epsilon;
-    pst_dropout dropout; /* rate 0: none; `place` is the block's, times 4      */
+    pst_dropout dropout;   /* rate 0: none; `place` is the block's, times 4    */
+    pst_sequence sequence; /* of the block; length 0: the t tokens are all     */
 } pst__block_shape;
 
 /* What forward leaves for backward-input alone (saved_for_input). */

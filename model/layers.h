@@ -45,18 +45,34 @@ void pst__embedding_backward_weight(float *dwte, float *dwpe, const float *dy,
 size_t pst__embedding_scratch(size_t b, size_t t, size_t c, size_t v);
 
 /*
+ * Sequences of `length` tokens that are cut into slices, of which one is at work: its
+ * tokens are start .. start + t - 1. What all slices share of one layer: kv
+ * (b,length,2c) is k and v blocks of c columns of every token so far; dkv, laid out as
+ * kv, gradients. Forwards go from the first slice to the last, and each adds its rows
+ * to kv. Backwards go from the last, which sets dkv to 0, to the first; each adds to
+ * the rows it sees, and then those of its own are complete.
+ */
+typedef struct pst_sequence {
+    float *kv;
+    float *dkv;
+    size_t start;
+    size_t length;
+} pst_sequence;
+
+/*
  * Causal attention of h heads. qkv (b,t,3c): q, k, v blocks of c columns, heads-major.
  * y (b,t,c); lse (b,h,t) saved for backward. Probabilities are not kept: backward makes
- * them again. dropout may be NULL.
+ * them again. sequence may be NULL: the t tokens are all; dropout may be NULL.
  */
 void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, size_t t,
-                            size_t c, size_t h, const pst_dropout *dropout,
-                            float *scratch);
+                            size_t c, size_t h, const pst_sequence *sequence,
+                            const pst_dropout *dropout, float *scratch);
 /* dqkv (b,t,3c) from dy (b,t,c); y and lse as forward left them */
 void pst__attention_backward_input(float *dqkv, const float *dy, const float *qkv,
                                    const float *y, const float *lse, size_t b, size_t t,
-                                   size_t c, size_t h, const pst_dropout *dropout,
-                                   float *scratch);
-size_t pst__attention_scratch(size_t t, size_t c, size_t h);
+                                   size_t c, size_t h, const pst_sequence *sequence,
+                                   const pst_dropout *dropout, float *scratch);
+/* For up to t tokens; of a sequence of `length` where they are a slice, else 0. */
+size_t pst__attention_scratch(size_t t, size_t length);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model/block.h"
-#include "model/layers.h"
 
 /* The embedding's dropout: the place that block 0 leaves free. */
 enum { DROP_EMBEDDING = 3 };
@@ -15,11 +14,13 @@ enum { DROP_EMBEDDING = 3 };
 /* Logits of a forward-only run are made for so many floats at a time: 4 MiB. */
 enum { LOGITS_AT_ONCE = 1 << 20 };
 
-/* One microbatch on one slice. */
+/* One microbatch, or one part of its sequences, on one slice. */
 typedef struct part {
     const pst__slice *slice;
-    size_t microbatch; /* counted over all replicas                       */
+    size_t microbatch; /* counted over all replicas                      */
+    size_t unit;       /* of `loss`: counted over all replicas and parts   */
     size_t first;      /* its first sequence in the batch                 */
+    float *sequence;   /* what the parts of its sequences share, or NULL  */
     pst__block_shape shape;
     size_t n;              /* tokens                                          */
     const int32_t *inputs; /* (b, t)                                          */
@@ -73,15 +74,23 @@ static part part_of(const pst__slice *slice, const pst_work *work)
         (size_t)(slice->replica * batch->per_replica + work->microbatch);
     const size_t first = batch->first[microbatch];
     const size_t b = batch->first[microbatch + 1] - first;
+    const size_t parts = (size_t)work->slices, index = (size_t)work->slice;
+    const size_t start = pst__part_start(batch->length, parts, index);
+    const size_t t = pst__part_start(batch->length, parts, index + 1) - start;
+    const size_t token = first * batch->length + b * start;
     part p = {.slice = slice,
               .microbatch = microbatch,
+              .unit = microbatch * parts + index,
               .first = first,
-              .shape = shape_of(slice->config, b, batch->length),
-              .n = b * batch->length,
-              .inputs = batch->inputs + first * batch->length,
-              .labels = batch->labels ? batch->labels + first * batch->length : NULL,
+              .sequence = work->sequence,
+              .shape = shape_of(slice->config, b, t),
+              .n = b * t,
+              .inputs = batch->inputs + token,
+              .labels = batch->labels ? batch->labels + token : NULL,
               .has_embedding = slice->layout.wte != PST_NOWHERE,
               .has_head = slice->layout.head != PST_NOWHERE};
+    if (parts > 1)
+        p.shape.sequence = (pst_sequence){.start = start, .length = batch->length};
     if (work->training) {
         p.shape.dropout.rate = slice->config->dropout;
         memcpy(p.shape.dropout.key, batch->dropout_key, sizeof p.shape.dropout.key);
@@ -91,9 +100,20 @@ static part part_of(const pst__slice *slice, const pst_work *work)
     return p;
 }
 
+/* Floats of the kv of one block, or of its dkv; 0: sequences are whole. */
+static size_t sequence_stride(const part *p)
+{
+    const pst__block_shape *s = &p->shape;
+    return (s->b * s->sequence.length * 2 * s->c + 15) / 16 * 16;
+}
+
 static pst__block_shape block_shape(const part *p, size_t block)
 {
     pst__block_shape shape = p->shape;
+    if (p->sequence) {
+        shape.sequence.kv = p->sequence + 2 * block * sequence_stride(p);
+        shape.sequence.dkv = shape.sequence.kv + sequence_stride(p);
+    }
     shape.dropout.place = 4 * (uint32_t)((size_t)p->slice->layout.first + block);
     return shape;
 }
@@ -213,11 +233,14 @@ static void embed(const part *p, const pst_work *work, float *y)
 {
     const pst__gpt_layout *layout = &p->slice->layout;
     const pst__block_shape *s = &p->shape;
+    const size_t before = s->sequence.start * s->c;
     pst__embedding_forward(y, weight_at(work, layout->wte),
-                           weight_at(work, layout->wpe), p->inputs, s->b, s->t, s->c);
+                           weight_at(work, layout->wpe) + before, p->inputs, s->b, s->t,
+                           s->c);
     if (s->dropout.rate > 0) {
         pst_dropout dropout = s->dropout;
         dropout.place = DROP_EMBEDDING;
+        dropout.element = (uint32_t)before;
         pst__kernels()->dropout(y, y, p->n * s->c, s->t * s->c, &dropout);
     }
 }
@@ -242,7 +265,7 @@ static void head(const part *p, const pst_work *work, float *logits,
 static void training_head(const part *p, const pst_work *work, const saved *s)
 {
     const pst__batch *batch = p->slice->batch;
-    double *loss = &batch->loss[p->microbatch];
+    double *loss = &batch->loss[p->unit];
     final_norm(p, work, s->normed, s->mean, s->rstd,
                stream_of(p, s, block_count(p->slice)));
     head(p, work, s->dlogits, s->normed, p->n);
@@ -283,7 +306,7 @@ static void forward_only_head(const part *p, const pst_work *work, const float *
         head(p, work, batch->logits + first * v, normed, n);
     if (!p->labels)
         return;
-    double *loss = &batch->loss[p->microbatch];
+    double *loss = &batch->loss[p->unit];
     *loss = 0;
     const size_t step = rows_at_once(p->slice->config);
     for (size_t row = 0; row < n; row += step) {
@@ -340,6 +363,7 @@ static transient carve_transient(const part *p, float *base)
 
 static void forward_only(const part *p, pst_work *work)
 {
+    assert(work->slices == 1 && "the trainer's own list has whole sequences");
     const transient t = carve_transient(p, work->scratch);
     const float *x = work->input;
     if (p->has_embedding) {
@@ -400,6 +424,7 @@ static void embedding_backward_input(const part *p, float *dembedded)
 {
     pst_dropout dropout = p->shape.dropout;
     dropout.place = DROP_EMBEDDING;
+    dropout.element = (uint32_t)(p->shape.sequence.start * p->shape.c);
     if (dropout.rate > 0)
         pst__kernels()->dropout(dembedded, dembedded, p->n * p->shape.c,
                                 p->shape.t * p->shape.c, &dropout);
@@ -465,8 +490,9 @@ static pst_status backward_weight(void *self, pst_work *work, pst_error *err)
     }
     if (p.has_embedding)
         pst__embedding_backward_weight(
-            work->gradients + layout->wte, work->gradients + layout->wpe, k.dembedded,
-            p.inputs, p.shape.b, p.shape.t, p.shape.c,
+            work->gradients + layout->wte,
+            work->gradients + layout->wpe + p.shape.sequence.start * p.shape.c,
+            k.dembedded, p.inputs, p.shape.b, p.shape.t, p.shape.c,
             (size_t)p.slice->config->vocabulary, work->scratch);
     return PST_OK;
 }
@@ -517,15 +543,18 @@ static pst_status step(void *self, pst_work *work, pst_error *err)
 
 /* ---- sizes ---------------------------------------------------------------------- */
 
-static part largest_part(const pst__slice *slice, size_t sequences)
+static part largest_part(const pst__slice *slice, size_t sequences, size_t parts)
 {
     const pst_gpt_config *config = slice->config;
+    const size_t t = pst__part_start((size_t)config->context, parts, 1);
     part p = {.slice = slice,
-              .shape = shape_of(config, sequences, (size_t)config->context),
-              .n = sequences * (size_t)config->context,
+              .shape = shape_of(config, sequences, t),
+              .n = sequences * t,
               .has_embedding = slice->layout.wte != PST_NOWHERE,
               .has_head = slice->layout.head != PST_NOWHERE};
     p.shape.dropout.rate = config->dropout;
+    if (parts > 1)
+        p.shape.sequence.length = (size_t)config->context;
     return p;
 }
 
@@ -560,8 +589,8 @@ static int is_too_large(const pst__slice *slice, size_t sequences)
 }
 
 pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
-                            size_t train_sequences, size_t eval_sequences,
-                            pst_stage *out, pst_error *err)
+                            size_t train_sequences, size_t train_parts,
+                            size_t eval_sequences, pst_stage *out, pst_error *err)
 {
     pst__gpt_layout_init(&slice->layout, slice->config, stage, stages);
     if (is_too_large(slice, larger(train_sequences, eval_sequences)))
@@ -570,8 +599,8 @@ pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
             "microbatches of %zu sequences of this model are larger than "
             "any memory; a smaller batch would work",
             larger(train_sequences, eval_sequences));
-    const part training = largest_part(slice, train_sequences);
-    const part evaluation = largest_part(slice, eval_sequences);
+    const part training = largest_part(slice, train_sequences, train_parts);
+    const part evaluation = largest_part(slice, eval_sequences, 1);
     const saved s = carve_saved(&training, NULL, NULL);
     const size_t blocks = block_count(slice);
     kept k = carve_kept(&training, NULL);
@@ -591,6 +620,7 @@ pst_status pst__slice_stage(pst__slice *slice, int stage, int stages,
             (s.weight.used + blocks * s.weight_stride) * sizeof(float),
         .kept_bytes = k.carve.used * sizeof(float),
         .scratch_bytes = scratch_floats(slice, &training, &evaluation) * sizeof(float),
+        .sequence_bytes = 2 * blocks * sequence_stride(&training) * sizeof(float),
         .weight_bytes = slice->layout.weight_floats * sizeof(float),
         .gradient_count = slice->layout.gradient_floats,
         .optimizer_bytes = 2 * slice->layout.weight_floats * sizeof(float),

@@ -68,10 +68,10 @@ static void measure(const pst_trainer *trainer, pst_step_report *report)
         report->makespan > 0 ? 1 - 1e-9 * (double)busiest / report->makespan : 0;
 }
 
-static double total_loss(const pst_trainer *trainer, int microbatches)
+static double total_loss(const pst_trainer *trainer, int units)
 {
     double sum = 0;
-    for (int i = 0; i < microbatches; i++)
+    for (int i = 0; i < units; i++)
         sum += trainer->loss[i];
     return sum;
 }
@@ -100,6 +100,23 @@ static double whole_norm(const pst_trainer *t)
     return sqrt(sum);
 }
 
+/* The tokens of each part of a microbatch in one piece (slice.h). */
+static const int32_t *cut(const pst_trainer *t, int32_t *to, const int32_t *from)
+{
+    const size_t length = (size_t)t->model.context, parts = (size_t)t->parts;
+    int32_t *next = to;
+    for (int i = 0; i < t->microbatches; i++)
+        for (size_t part = 0; part < parts; part++) {
+            const size_t start = pst__part_start(length, parts, part);
+            const size_t count = pst__part_start(length, parts, part + 1) - start;
+            for (size_t k = t->train_first[i]; k < t->train_first[i + 1]; k++) {
+                memcpy(next, from + k * length + start, count * sizeof *next);
+                next += count;
+            }
+        }
+    return to;
+}
+
 static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *labels,
                         pst_step_report *report, pst_error *err)
 {
@@ -124,8 +141,8 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
         (pst__batch){.length = length,
                      .first = t->train_first,
                      .per_replica = t->microbatches / t->replicas,
-                     .inputs = inputs,
-                     .labels = labels,
+                     .inputs = t->parts > 1 ? cut(t, t->cut_inputs, inputs) : inputs,
+                     .labels = t->parts > 1 ? cut(t, t->cut_labels, labels) : labels,
                      .loss_scale = t->loss_scale,
                      .loss = t->loss,
                      .dropout_key = {(uint32_t)t->seed, (uint32_t)(t->seed >> 32)},
@@ -142,7 +159,8 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
     if (t->updates > 0)
         t->norm = whole_norm(t);
     *report = (pst_step_report){.step = t->steps,
-                                .loss = total_loss(t, t->microbatches) / (double)tokens,
+                                .loss = total_loss(t, t->microbatches * t->parts) /
+                                        (double)tokens,
                                 .gradient_norm = t->norm,
                                 .lr = t->numbers[0].rate,
                                 .tokens = tokens};

@@ -3,7 +3,7 @@
  * trainer.h - a GPT on a pipeline, with its optimizer: step, evaluate, generate, save.
  *
  * The weights after N steps have the same bits for every schedule, number of
- * stages and placement, for a given batch and number of microbatches.
+ * stages and placement, for a given batch and number of microbatches and slices.
  *
  * Threads: one thread at a time uses a trainer.
  */
@@ -67,7 +67,9 @@ typedef struct pst_step_report {
 
 /*
  * Microbatch i of m takes ceil or floor of B / m sequences, the larger first (8 in 3:
- * 3, 3, 2), and weighs by its valid labels.
+ * 3, 3, 2), and weighs by its valid labels. A list with k slices cuts each sequence
+ * into k runs of ceil or floor of T / k tokens, the larger first; evaluation and
+ * generation run whole sequences.
  * Errors: PST_EINVAL: more stages than layers, more microbatches than sequences, ...;
  *         and those of pst_pipeline_create, pst_pipeline_load, pst_blas_check.
  */

@@ -16,12 +16,12 @@ static pst_status check_shape(const pst_trainer *t, const pst_schedule *schedule
                               pst_error *err)
 {
     const char *name = pst_schedule_name(schedule);
-    if (pst_schedule_slices(schedule) > 1)
+    if (t->parts > t->model.context)
         return pst_error_set(
             err, PST_EINVAL,
-            "schedule %s cuts sequences into %d slices; this trainer runs "
-            "whole sequences",
-            name, pst_schedule_slices(schedule));
+            "schedule %s cuts sequences of %d tokens into %d slices; every slice "
+            "needs a token: at most %d slices work",
+            name, t->model.context, t->parts, t->model.context);
     if (t->stages > t->model.layers)
         return pst_error_set(
             err, PST_EINVAL,
@@ -84,8 +84,9 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
 {
     const pst_env *env = &t->env;
     const size_t parameters = count_parameters(t);
-    const int most =
-        t->microbatches > t->eval_microbatches ? t->microbatches : t->eval_microbatches;
+    const int units = t->microbatches * t->parts;
+    const int most = units > t->eval_microbatches ? units : t->eval_microbatches;
+    const size_t tokens = (size_t)t->batch_size * (size_t)t->model.context;
     t->slices =
         pst_allocate_array(env, (size_t)(t->stages * t->replicas), sizeof *t->slices);
     t->parameters = pst_allocate_array(env, parameters, sizeof *t->parameters);
@@ -104,6 +105,12 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
     t->update_of =
         pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->update_of);
     t->numbers = pst_allocate_array(env, (size_t)t->updates + 1, sizeof *t->numbers);
+    if (t->parts > 1) {
+        t->cut_inputs = pst_allocate_array(env, tokens, sizeof *t->cut_inputs);
+        t->cut_labels = pst_allocate_array(env, tokens, sizeof *t->cut_labels);
+        if (!t->cut_inputs || !t->cut_labels)
+            return pst_error_no_memory(err, "a batch", tokens * sizeof *t->cut_inputs);
+    }
     if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
         !t->squares || !t->train_first || !t->eval_first || !t->loss ||
         !t->loss_scale || !t->update_of || !t->numbers)
@@ -171,7 +178,7 @@ static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
             t->tensor_count += !next[i].tied_copy;
         next += slice->parameter_count;
         const pst_status status =
-            pst__slice_stage(slice, stage, t->stages, train_sequences,
+            pst__slice_stage(slice, stage, t->stages, train_sequences, (size_t)t->parts,
                              (size_t)t->eval_microbatch, &stages[stage], err);
         if (status != PST_OK)
             return status;
@@ -203,7 +210,7 @@ static pst_status combine(void *user, int64_t iteration, int *step, pst_error *e
     double sum = 0, loss = 0;
     for (size_t i = 0; i < t->tensor_count; i++)
         sum += t->squares[i];
-    for (int i = 0; i < t->microbatches; i++)
+    for (int i = 0; i < t->microbatches * t->parts; i++)
         loss += t->loss[i];
     if (!isfinite(sum) || !isfinite(loss))
         return not_finite(t, iteration, err);
@@ -405,7 +412,8 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->replicas = pst_schedule_replicas(options->schedule);
     t->stages = pst_schedule_stages(options->schedule) / t->replicas;
     t->ranks = pst_schedule_ranks(options->schedule);
-    t->microbatches = pst_schedule_microbatches(options->schedule) * t->replicas;
+    t->microbatches = pst_schedule_total_microbatches(options->schedule);
+    t->parts = pst_schedule_slices(options->schedule);
     t->updates = pst_schedule_updates(options->schedule);
     t->weight_policy = pst_schedule_weight_policy(options->schedule);
     const pst_status status = build(t, options, err);
@@ -436,5 +444,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
     pst_release(&env, trainer->loss_scale);
     pst_release(&env, trainer->update_of);
     pst_release(&env, trainer->numbers);
+    pst_release(&env, trainer->cut_inputs);
+    pst_release(&env, trainer->cut_labels);
     pst_release(&env, trainer);
 }

@@ -51,6 +51,7 @@ static void collect(settings *s, const pst_trainer *t)
     put(s, "layernorm_epsilon", "%.9g", (double)m->layernorm_epsilon);
     put(s, "batch", "%d", t->batch_size);
     put(s, "microbatches", "%d", t->microbatches);
+    put(s, "slices", "%d", t->parts);
     put(s, "seed", "%" PRIu64, t->seed);
     put(s, "lr", "%.17g", o->lr);
     put(s, "min_lr", "%.17g", o->min_lr);
@@ -62,9 +63,9 @@ static void collect(settings *s, const pst_trainer *t)
     put(s, "clip", "%.17g", o->clip);
     put(s, "warmup", "%" PRId64, o->warmup);
     put(s, "steps", "%" PRId64, o->steps);
+    put(s, "updates", "%d", t->updates);
     if (t->updates == 0)
         return;
-    put(s, "updates", "%d", t->updates);
     put(s, "stages", "%d", t->stages);
     put(s, "weight_policy", "%s",
         t->weight_policy == PST_VERSIONS_DOUBLE ? "double" : "stash");

@@ -18,6 +18,7 @@ struct pst_trainer {
     int stages;   /* of one replica                                  */
     int ranks;
     int microbatches;
+    int parts;           /* that the list cuts each sequence into           */
     int eval_microbatch; /* sequences in a microbatch of the forward-only list */
     int eval_microbatches;
     int64_t steps;     /* done                                            */
@@ -35,9 +36,11 @@ struct pst_trainer {
     pst__batch batch;    /* what the slices work on at present              */
     size_t *train_first; /* [microbatches + 1]                              */
     size_t *eval_first;  /* [eval_microbatches + 1]                         */
-    double *loss;        /* [max(microbatches, eval_microbatches)]          */
-    double norm;         /* of the last gradient                            */
-    int updates;         /* by STEPs of the training list; 0: it has none   */
+    double *loss;        /* [max(microbatches parts, eval_microbatches)]    */
+    int32_t *cut_inputs; /* (batch, T) by part (slice.h); NULL: one part    */
+    int32_t *cut_labels;
+    double norm; /* of the last gradient                            */
+    int updates; /* by STEPs of the training list; 0: it has none   */
     pst_weight_policy weight_policy;
     int *update_of;              /* [microbatches] whose sum takes it in            */
     float *loss_scale;           /* [microbatches]                                  */

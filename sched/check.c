@@ -138,6 +138,32 @@ static pst_status check_order(const checking *c, int rank, size_t i, pst_action 
     return PST_OK;
 }
 
+/*
+ * Attention looks back: a slice goes forward after the one before it, whose keys and
+ * values it reads, and back before it, since it adds to their gradients.
+ */
+static pst_status check_slices(const checking *c, int rank, size_t i, pst_action a,
+                               pst_error *err)
+{
+    const uint32_t slices = (uint32_t)pst_schedule_slices(c->schedule);
+    const uint32_t slice = a.microbatch % slices;
+    const pst_op_description *op = pst_op_describe(a.op);
+    const unsigned back = SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT);
+    if (op->makes_output && slice > 0 &&
+        (*seen_of(c, a.stage, a.microbatch - 1) & SEEN(PST_OP_FORWARD)) == 0)
+        return fault(c, rank, i, err,
+                     "comes before %uF%" PRIu32
+                     "; the slices of a microbatch go forward in their order",
+                     a.stage, a.microbatch - 1);
+    if (op->makes_input_grad && slice + 1 < slices &&
+        (*seen_of(c, a.stage, a.microbatch + 1) & back) == 0)
+        return fault(c, rank, i, err,
+                     "comes before %uB%" PRIu32
+                     "; the slices of a microbatch go back from the last to the first",
+                     a.stage, a.microbatch + 1);
+    return PST_OK;
+}
+
 /* A pair is a forward and a backward of different microbatches or stages. */
 static pst_status check_pair(const checking *c, int rank, size_t i,
                              const pst_action *row, size_t count, pst_error *err)
@@ -178,7 +204,8 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
                 return fault(c, rank, i, err, "there is no stage on the other side");
         }
         uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
-        if ((status = check_order(c, rank, i, row[i], *seen, err)))
+        if ((status = check_order(c, rank, i, row[i], *seen, err)) ||
+            (status = check_slices(c, rank, i, row[i], err)))
             return status;
         *seen = (uint16_t)(*seen | SEEN(row[i].op));
         c->has_backward |= op->computes && (op->frees || op->makes_input_grad);
@@ -231,6 +258,12 @@ static pst_status check_steps_agree(const checking *c, pst_error *err)
             if ((*seen_of(c, stage, (uint32_t)i) & SEEN(PST_OP_STEP)) == 0)
                 return missing(c, stage, i, "STEP", err);
     }
+    if (pst_schedule_slices(c->schedule) > 1)
+        return pst_error_set(
+            err, PST_ESCHEDULE,
+            "%s: has STEP, and cuts sequences into %d slices; it can do "
+            "one of the two",
+            pst_schedule_name(c->schedule), pst_schedule_slices(c->schedule));
     if (pst_schedule_replicas(c->schedule) > 1)
         return pst_error_set(err, PST_ESCHEDULE,
                              "%s: has STEP, and %d replicas of the model, which would "

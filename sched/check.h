@@ -7,9 +7,11 @@
  * without any backward action); on its rank B or I comes after F and W after I; what
  * was EVICTed between F and the backward was LOADed again; a STEP comes behind all
  * backwards of its batch, and before any W or B of the next, on every stage after the
- * same microbatches;
- * sends and receives, where the list has them, match; and the ranks, each in its
- * own order, can all reach their ends when sends do not wait for their receivers.
+ * same microbatches; where sequences are cut into slices, each stage runs F of a
+ * microbatch's slices in their order, and B or I from the last slice to the first, and
+ * there is no STEP; sends and receives, where the list has them, match; and the ranks,
+ * each in its own order, can all reach their ends when sends do not wait for their
+ * receivers.
  * Messages name the file where there is one, the rank and the cell.
  */
 #ifndef PENSTOCK_CHECK_H

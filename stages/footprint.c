@@ -18,6 +18,7 @@ typedef struct held {
     uint32_t saved_for_input;
     uint32_t saved_for_weight;
     uint32_t kept;
+    uint32_t sequence; /* at slice 0, for all slices                           */
     uint32_t waiting;
     uint32_t away[3];
     uint32_t version;   /* of the weights that it uses                           */
@@ -45,7 +46,7 @@ typedef struct walk {
     pst_slots *away;      /* [ranks] of what is evicted, in the partner's arena */
     version *versions;    /* [stages][updates + 1]; NULL: no updates           */
     uint32_t *newest;     /* [stages] STEPs walked                             */
-    uint32_t *next_merge; /* [stages] microbatch whose gradient is due         */
+    uint32_t *next_merge; /* [stages] gradients that are due or past: see due_at() */
     size_t *merge_room;   /* [ranks]                                           */
     held *held;           /* [stages][microbatches]                            */
     pst_links *links;
@@ -54,6 +55,19 @@ typedef struct walk {
 static held *held_of(const walk *w, int stage, uint32_t microbatch)
 {
     return &w->held[(size_t)stage * (size_t)w->footprint->microbatches + microbatch];
+}
+
+/* Slice 0 of the same microbatch. */
+static held *first_slice(const walk *w, int stage, uint32_t microbatch)
+{
+    return held_of(w, stage, microbatch - microbatch % (uint32_t)w->footprint->slices);
+}
+
+/* The `index`-th microbatch in the order of sums: ascending, but slices descending. */
+static uint32_t due_at(const walk *w, uint32_t index)
+{
+    const uint32_t slices = (uint32_t)w->footprint->slices;
+    return index - index % slices + slices - 1 - index % slices;
 }
 
 static bool is_backward(int op)
@@ -199,6 +213,30 @@ static bool walk_load(walk *w, int rank, const pst_stage *s, pst_step *step, hel
     return true;
 }
 
+/* The buffer that slices share. */
+static bool begin_slice(walk *w, int rank, pst_step *step)
+{
+    const int stage = step->action.stage;
+    held *first = first_slice(w, stage, step->action.microbatch);
+    if (w->footprint->slices == 1)
+        return true;
+    if (first->sequence == PST__NONE &&
+        !take(w, rank, rank, w->stages[stage].sequence_bytes, &first->sequence))
+        return false;
+    step->sequence = first->sequence;
+    return true;
+}
+
+/* Is `step` the last that uses it? */
+static void end_slice(walk *w, int rank, const pst_step *step)
+{
+    const uint32_t slices = (uint32_t)w->footprint->slices;
+    const uint32_t last = w->footprint->training ? 0 : slices - 1;
+    if (step->action.microbatch % slices == last)
+        release(w, rank,
+                &first_slice(w, step->action.stage, step->action.microbatch)->sequence);
+}
+
 static bool begin_forward(walk *w, int rank, pst_step *step, held *h)
 {
     const int stage = step->action.stage;
@@ -261,7 +299,7 @@ static bool add_merge(walk *w, int rank, pst_step *step, uint32_t slot)
     return true;
 }
 
-/* Gradients are summed in ascending order of microbatches: see stage.h. */
+/* Gradients are summed in one order: see stage.h. */
 static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
 {
     const int stage = step->action.stage;
@@ -273,7 +311,7 @@ static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
     if (!s->backward_weight || s->gradient_count == 0)
         return true;
     uint32_t *due = &w->next_merge[stage];
-    if (step->action.microbatch != *due) {
+    if (step->action.microbatch != due_at(w, *due)) {
         if (!take(w, rank, rank, s->gradient_count * sizeof(float), &h->waiting))
             return false;
         step->waiting = h->waiting;
@@ -282,7 +320,7 @@ static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
     step->merge_first = (uint32_t)w->footprint->rank[rank].merge_count;
     const uint32_t microbatches = (uint32_t)w->footprint->microbatches;
     for (++*due; *due < microbatches; ++*due) {
-        held *early = held_of(w, stage, *due);
+        held *early = held_of(w, stage, due_at(w, *due));
         if (early->waiting == PST__NONE)
             return true;
         if (!add_merge(w, rank, step, early->waiting))
@@ -339,19 +377,26 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     use_weights(w, step, h);
     switch ((pst_op)step->action.op) {
     case PST_OP_FORWARD:
-        ok = receive(w, step, &h->activation) && begin_forward(w, rank, step, h);
+        ok = receive(w, step, &h->activation) && begin_slice(w, rank, step) &&
+             begin_forward(w, rank, step, h);
         end_forward(w, rank, s, h);
+        if (!w->footprint->training)
+            end_slice(w, rank, step);
         break;
     case PST_OP_BACKWARD:
-        ok = receive(w, step, &h->gradient) && begin_backward_input(w, rank, step, h) &&
+        ok = receive(w, step, &h->gradient) && begin_slice(w, rank, step) &&
+             begin_backward_input(w, rank, step, h) &&
              begin_backward_weight(w, rank, step, h);
         end_backward_input(w, rank, s, h);
+        end_slice(w, rank, step);
         end_backward_weight(w, rank, h);
         end_use(w, rank, stage, h);
         break;
     case PST_OP_BACKWARD_INPUT:
-        ok = receive(w, step, &h->gradient) && begin_backward_input(w, rank, step, h);
+        ok = receive(w, step, &h->gradient) && begin_slice(w, rank, step) &&
+             begin_backward_input(w, rank, step, h);
         end_backward_input(w, rank, s, h);
+        end_slice(w, rank, step);
         break;
     case PST_OP_BACKWARD_WEIGHT:
         ok = begin_backward_weight(w, rank, step, h);
@@ -578,6 +623,7 @@ pst_status pst__footprint_create(const pst_env *env, const pst_schedule *schedul
     f->stages = pst_schedule_stages(schedule);
     f->microbatches = pst_schedule_microbatches(schedule);
     f->updates = pst_schedule_updates(schedule);
+    f->slices = pst_schedule_slices(schedule);
     walk w = {.schedule = schedule,
               .stages = stages,
               .rank_of_stage = rank_of_stage,

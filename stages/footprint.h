@@ -50,6 +50,7 @@ typedef struct pst_step {
     uint32_t away[3];     /* EVICT, LOAD: what input, saved_for_input and
                              saved_for_weight are on the partner; numbers of
                              the own rank's away_offset                        */
+    uint32_t sequence;    /* F, B and I of lists with slices                   */
     uint32_t waiting;     /* W too early: its gradient is computed in here     */
     uint32_t merge_first; /* then these buffers are added to the gradients:    */
     uint32_t merge_count; /*   merges[merge_first ..] of the row               */
@@ -60,7 +61,7 @@ typedef struct pst_step {
 typedef struct pst_rank_footprint {
     pst_step *steps;
     size_t step_count;
-    uint32_t *merges; /* slots, in ascending order of microbatches at each step */
+    uint32_t *merges; /* slots, in the order of sums (stage.h) at each step    */
     size_t merge_count;
     size_t *slot_offset; /* in the rank's working arena                        */
     uint32_t slot_count;
@@ -74,9 +75,10 @@ typedef struct pst_footprint {
     pst_env env;
     int ranks;
     int stages;
-    int microbatches;
-    int updates;   /* of each stage's weights, by STEPs                        */
-    bool training; /* the lists have backward actions                          */
+    int microbatches; /* slices count                                          */
+    int slices;       /* of a sequence                                         */
+    int updates;      /* of each stage's weights, by STEPs                     */
+    bool training;    /* the lists have backward actions                       */
     pst_rank_footprint *rank;
     pst_link *links;
     uint32_t link_count;

@@ -100,14 +100,14 @@ PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
 
 /*
  * One iteration of `program`; its first `microbatches` microbatches only where
- * that is > 0 (a list without backward may be run short). `iteration` is handed to
- * callbacks and messages. In a list with backward actions: gradients are zeroed
- * first, and after the last action come ties, `reduce`, `combine` and `step`; but a
- * list with STEPs has a stage's `reduce` and `step` there, without ties and `combine`.
- * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the
- *         callback's own sentence (its status is returned where it is not PST_OK);
- *         PST_ETIMEOUT's names what each rank waits for. After an error buffers
- *         hold garbage but weights and the pipeline may be used again, unless a
+ * that is > 0 (a list without backward may be run short; slices of sequences count
+ * as microbatches). `iteration` is handed to callbacks and messages. In a list with
+ * backward actions: gradients are zeroed first, and after the last action come ties,
+ * `reduce`, `combine` and `step`; but a list with STEPs has a stage's `reduce` and
+ * `step` there, without ties and `combine`. Errors: PST_ECALLBACK's text names stage,
+ * microbatch and op, and carries the callback's own sentence (its status is returned
+ * where it is not PST_OK); PST_ETIMEOUT's names what each rank waits for. After an
+ * error buffers hold garbage but weights and the pipeline may be used again, unless a
  *         callback never returned: then every later run is refused.
  */
 PST_API pst_status pst_pipeline_run(pst_pipeline *pipeline, int program,

@@ -16,6 +16,12 @@
  *     input_grad   I                       ... handed to the stage before
  *     scratch      within one callback only
  *
+ * Where a list cuts sequences into slices (pst_schedule_slices), all of these are of
+ * one slice, and its slices on a stage share one more:
+ *
+ *     sequence     F of slice 0 ... I of slice 0, which is the last (check.h);
+ *                  without backward ... F of the last slice
+ *
  * Contents of fresh buffers are undefined. All are 64-byte aligned.
  */
 #ifndef PENSTOCK_STAGE_H
@@ -38,7 +44,11 @@ typedef enum pst_held {
 /* What a callback works on. Buffers that a stage has no size for are NULL. */
 typedef struct pst_work {
     int stage;
-    int microbatch; /* of a STEP, the last of its batch; else -1 in reduce and step */
+    int microbatch; /* a whole one: cells, traces and keys of messages have
+                       i k + j for slice j of k of microbatch i. In reduce and
+                       step the last of a STEP's batch, or -1          */
+    int slice;      /* 0 .. slices - 1                              */
+    int slices;     /* k; 1 where the list does not cut sequences   */
     int rank;
     int64_t iteration;
     int update;   /* reduce, step: how many of the list's STEPs came before */
@@ -59,6 +69,7 @@ typedef struct pst_work {
     void *saved_for_weight;
     void *kept;
     void *scratch;
+    void *sequence; /* F and I; NULL where the list has no slices   */
 
     void *weights;    /* the stage's own, for as long as the pipeline; F, I
                          and W of a list with STEPs: the version that the
@@ -79,6 +90,7 @@ typedef struct pst_stage {
     size_t saved_for_weight_bytes;
     size_t kept_bytes;
     size_t scratch_bytes;
+    size_t sequence_bytes; /* of one whole microbatch; lists with slices only */
     size_t weight_bytes;
     size_t gradient_count; /* floats                                       */
     size_t optimizer_bytes;
@@ -93,9 +105,9 @@ typedef struct pst_stage {
      * W. Adds this microbatch's gradient to work->gradients, in one addition an
      * element: g = g + c, where c does not depend on g. The runtime zeroes them
      * before an iteration and after each STEP, and hands contributions over in
-     * ascending microbatch order whatever the list's order is: an early one is computed
-     * into a waiting buffer. So sums have the same bits for every schedule. NULL: no
-     * weights.
+     * ascending microbatch order, and of one microbatch from the last slice to the
+     * first, whatever the list's order is: an early one is computed into a waiting
+     * buffer. So sums have the same bits for every schedule. NULL: no weights.
      */
     pst_stage_function backward_weight;
     /* After all actions of a training iteration and after ties were summed, or at each

@@ -153,6 +153,16 @@ static const char *action_name(const pst_step *step, char *text, size_t size)
     return pst_action_text(step->action, text, size);
 }
 
+/* "microbatch 3", or "microbatch 1, slice 0". */
+static const char *unit_name(const pst_work *work, char *text, size_t size)
+{
+    if (work->slices > 1)
+        snprintf(text, size, "microbatch %d, slice %d", work->microbatch, work->slice);
+    else
+        snprintf(text, size, "microbatch %d", work->microbatch);
+    return text;
+}
+
 /* Make one call; a failure names the action and carries the callback's own sentence. */
 static bool call(pst_worker *w, pst_stage_function function, const pst_step *step,
                  const char *what, pst_work *work)
@@ -162,11 +172,11 @@ static bool call(pst_worker *w, pst_stage_function function, const pst_step *ste
     const pst_status status = function(placed->stage.self, work, &own);
     if (status == PST_OK)
         return true;
-    char text[32];
+    char text[32], unit[48];
     const char *sentence = own.text[0] ? own.text : pst_status_text(status);
     if (step)
-        pst_error_set(&w->error, status, "stage %d, microbatch %d, %s (%s): %s",
-                      work->stage, work->microbatch, what,
+        pst_error_set(&w->error, status, "stage %d, %s, %s (%s): %s", work->stage,
+                      unit_name(work, unit, sizeof unit), what,
                       action_name(step, text, sizeof text), sentence);
     else
         pst_error_set(&w->error, status, "stage %d, %s: %s", work->stage, what,
@@ -174,17 +184,16 @@ static bool call(pst_worker *w, pst_stage_function function, const pst_step *ste
     return fail(w);
 }
 
-static bool length_fits(pst_worker *w, const pst_step *step, const char *what,
-                        size_t bytes, size_t most)
+static bool length_fits(pst_worker *w, const pst_step *step, const pst_work *work,
+                        const char *what, size_t bytes, size_t most)
 {
-    char text[32];
+    char text[32], unit[48];
     if (bytes <= most)
         return true;
     pst_error_set(
         &w->error, PST_ECALLBACK,
-        "stage %d, microbatch %d (%s): the callback says its %s has %zu bytes; "
-        "the buffer has %zu",
-        (int)step->action.stage, (int)step->action.microbatch,
+        "stage %d, %s (%s): the callback says its %s has %zu bytes; the buffer has %zu",
+        work->stage, unit_name(work, unit, sizeof unit),
         action_name(step, text, sizeof text), what, bytes, most);
     return fail(w);
 }
@@ -201,7 +210,7 @@ static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage 
     if (!call(w, s->forward, step, "forward", work))
         return false;
     return after < 0 ||
-           length_fits(w, step, "output", work->output_bytes, s->output_bytes);
+           length_fits(w, step, work, "output", work->output_bytes, s->output_bytes);
 }
 
 static bool backward_input(pst_worker *w, const pst_step *step,
@@ -216,7 +225,7 @@ static bool backward_input(pst_worker *w, const pst_step *step,
     }
     if (!call(w, s->backward_input, step, "backward-input", work))
         return false;
-    return length_fits(w, step, "input gradient", work->input_grad_bytes,
+    return length_fits(w, step, work, "input gradient", work->input_grad_bytes,
                        s->input_bytes);
 }
 
@@ -332,9 +341,12 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
                         const pst_placed_stage *placed, const pst_lengths *lengths)
 {
     const pst_run *run = &w->pipeline->run;
+    const int slices = run->program->footprint->slices;
     return (pst_work){
         .stage = step->action.stage,
-        .microbatch = (int)step->action.microbatch,
+        .microbatch = (int)step->action.microbatch / slices,
+        .slice = (int)step->action.microbatch % slices,
+        .slices = slices,
         .rank = w->rank,
         .iteration = run->iteration,
         .training = run->program->footprint->training,
@@ -346,6 +358,7 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
         .saved_for_weight = buffer(w, w->rank, step->saved_for_weight),
         .kept = buffer(w, w->rank, step->kept),
         .scratch = placed->stage.scratch_bytes ? w->working.base : NULL,
+        .sequence = buffer(w, w->rank, step->sequence),
         .weights = step->weights == PST__NONE ? placed->weights
                                               : buffer(w, w->rank, step->weights),
     };
@@ -419,6 +432,7 @@ static void run_stages(pst_worker *w, bool step)
             continue;
         pst_work work = {.stage = stage,
                          .microbatch = -1,
+                         .slices = 1,
                          .rank = w->rank,
                          .iteration = p->run.iteration,
                          .training = 1,

@@ -131,6 +131,10 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         {.name = "group", .kind = OPTION_INT, .value = &s->group, .argument = "N",
          .help = "microbatches that go from chunk to chunk, or into an update, together",
          .lowest = 1, .highest = WHOLE},
+        {.name = "slices", .kind = OPTION_INT, .value = &s->slices, .argument = "K",
+         .help = "parts that each sequence is cut into, by seq1f1b or a file (2; as the "
+                 "file says)",
+         .lowest = 1, .highest = WHOLE},
         {.name = "schedule", .kind = OPTION_STRING, .value = &s->schedule,
          .argument = "NAME|FILE.csv", .help = "a name from 'pipesim list', or a list of "
                                               "one's own (1f1b)"},
@@ -254,7 +258,8 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
                               pst_error *err)
 {
-    pst_shape shape = {.microbatches = s->microbatches, .group = s->group};
+    pst_shape shape = {
+        .microbatches = s->microbatches, .group = s->group, .slices = s->slices};
     if (pst_schedule_kind_find(s->schedule) != NULL || s->stages != 0) {
         shape.ranks = s->stages / s->chunks;
         shape.chunks = s->chunks;

@@ -16,6 +16,7 @@ typedef struct pipetrain_settings {
     int group; /* 0: the schedule's own                                        */
     int batch;
     int microbatches;
+    int slices; /* of sequences; 0: as the schedule has it                     */
     int64_t steps;
     int64_t stop_at; /* 0: run all steps                                       */
     uint64_t seed;

@@ -155,11 +155,15 @@ static void print_setting(const run *r)
            "%zu parameters\n",
            s->model.layers, s->model.heads, s->model.width, s->model.context,
            s->model.vocabulary, parameters);
-    printf("pipeline  %s: %d stages on %d ranks, %d sequences in %d microbatches, "
+    char slices[32] = "";
+    if (pst_schedule_slices(r->schedule) > 1)
+        snprintf(slices, sizeof slices, " of %d slices",
+                 pst_schedule_slices(r->schedule));
+    printf("pipeline  %s: %d stages on %d ranks, %d sequences in %d microbatches%s, "
            "%d CPU%s\n",
            pst_schedule_name(r->schedule), pst_schedule_stages(r->schedule),
            pst_schedule_ranks(r->schedule), s->batch,
-           pst_schedule_total_microbatches(r->schedule), pst_cpu_budget(),
+           pst_schedule_total_microbatches(r->schedule), slices, pst_cpu_budget(),
            pst_cpu_budget() == 1 ? "" : "s");
     fflush(stdout);
 }

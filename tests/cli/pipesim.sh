@@ -205,7 +205,9 @@ same 'seq1f1b: beside it' '{"penstock_schedule": 1, "replicas": 1, "slices": 2}'
     "$(cat two.csv.meta.json)"
 expect 0 '~two.csv: valid: 2 ranks, 2 stages, 2 microbatches, 16 actions*' '' \
     pipesim check two.csv
-expect 0 '~two.csv: valid: 2 ranks, 2 stages, 1 microbatches, 16 actions*' '' \
+expect 0 '~two.csv: valid: 2 ranks, 2 stages, 4 microbatches, 16 actions*' '' \
+    pipesim check two.csv --slices 1
+expect 1 '' 'pipesim: two.csv:1: rank 0, cell 4 (0B1): comes before 0B2; the slices of a microbatch go back from the last to the first' \
     pipesim check two.csv --slices 4
 expect 1 '' 'pipesim: 3 slices, and 4 microbatch ids in the list; the ids count slices, so they must be a multiple' \
     pipesim check two.csv --slices 3

@@ -92,8 +92,22 @@ same 'pipedream-2bw from a file' "$stale" "$(digest --untied --microbatches 8 \
 expect 1 '' 'pipetrain: schedule pipedream steps each stage by itself, and a tied head needs the gradients of two; an untied model would work' \
     train --schedule pipedream --stages 4
 
-expect 1 '' 'pipetrain: schedule seq1f1b cuts sequences into 2 slices; this trainer runs whole sequences' \
-    train --schedule seq1f1b --stages 4
+# Sequences in slices: bits of their own for each number of them, and the same loss.
+for slices in 2 3; do
+    cut=$(digest --schedule seq1f1b --slices $slices --stages 1)
+    differ "--slices $slices" "$plain" "$cut"
+    same "--slices $slices --stages 4" "$cut" \
+        "$(digest --schedule seq1f1b --slices $slices --stages 4)"
+    expect 0 '' '' pipesim export seq1f1b -p 3 -m 4 --slices $slices -o cut.csv
+    same "$slices slices from a file" "$cut" "$(digest --schedule cut.csv)"
+    rm cut.csv.meta.json
+    same "$slices slices from a file without its neighbour" "$cut" \
+        "$(digest --schedule cut.csv --slices $slices)"
+done
+same 'seq1f1b, --slices 1' "$plain" "$(digest --schedule seq1f1b --slices 1)"
+expect 0 "~*
+$(train --stages 1 | tail -n 1)" '' train --schedule seq1f1b --stages 4
+expect 1 '' 'pipetrain: 1f1b has no slices; seq1f1b has' train --slices 2
 expect 1 '' 'pipetrain: schedule forward-only has no backward action; training needs them' \
     train --schedule forward-only --stages 4
 expect 1 '' 'pipetrain: zb-v: 1 chunk a rank; it puts two stages on each rank: use 2' \

@@ -41,7 +41,8 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
     const small s = completed(how);
     const pst_shape shape = {.ranks = s.stages / s.chunks,
                              .microbatches = s.microbatches,
-                             .chunks = s.chunks};
+                             .chunks = s.chunks,
+                             .slices = s.slices};
     pst_schedule *schedule;
     pst_status status = pst_schedule_create(NULL, s.schedule, &shape, &schedule, err);
     if (status != PST_OK)

@@ -13,6 +13,7 @@ typedef struct small {
     int stages;           /* 1; over all replicas                              */
     int chunks;           /* 1: stages on each rank                            */
     int microbatches;     /* 2                                                 */
+    int slices;           /* of sequences, for kinds that have them; else 0    */
     int batch;            /* 4                                                 */
     uint64_t seed;        /* 0 is 0                                            */
     pst_gpt_config model; /* 4 layers, 2 heads, width 16, context 8, 32 tokens */

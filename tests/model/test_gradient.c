@@ -26,13 +26,24 @@ static const small cases[] = {
     {.stages = 2, .model = {.layers = 3, .width = 24, .heads = 3, .context = 5}},
     {.stages = 1, .batch = 2, .model = {.layers = 1, .context = 150, .dropout = 0.1f}},
     {.stages = 1, .batch = 1, .microbatches = 1, .model = {.layers = 1, .context = 1}},
+    {.schedule = "seq1f1b", .stages = 2, .batch = 5, .slices = 3, .model = {.bias = 1}},
+    {.schedule = "seq1f1b",
+     .stages = 3,
+     .slices = 2,
+     .model = {.context = 7, .dropout = 0.3f, .untied = 1}},
+    {.schedule = "seq1f1b",
+     .stages = 1,
+     .batch = 2,
+     .microbatches = 1,
+     .slices = 2,
+     .model = {.layers = 1, .context = 150, .dropout = 0.1f}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
 static small completed_case(int index)
 {
     small s = cases[index];
-    s.schedule = "1f1b";
+    s.schedule = s.schedule ? s.schedule : "1f1b";
     s.batch = s.batch ? s.batch : 4;
     s.microbatches = s.microbatches ? s.microbatches : 2;
     s.model.context = s.model.context ? s.model.context : 8;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model/kernels.h"
+#include "model/layers.h"
 #include "model/philox.h"
 #include "tests/suite.h"
 
@@ -245,6 +246,16 @@ START_TEST(dropout_goes_by_place)
 }
 END_TEST
 
+/* Generation runs fewer tokens in what was made for a whole context. */
+START_TEST(scratch_of_attention_is_enough_for_fewer_tokens)
+{
+    for (size_t t = 1; t <= 300; t++)
+        for (size_t cut = 0; cut < 2; cut++)
+            ck_assert_uint_le(pst__attention_scratch(t, cut * 400),
+                              pst__attention_scratch(t + 1, cut * 400));
+}
+END_TEST
+
 Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("kernels");
@@ -258,5 +269,8 @@ Suite *pst_test_suite(void)
     tcase_add_loop_test(all, sums_have_one_order, 0, LEVELS);
     tcase_add_loop_test(all, dropout_goes_by_place, 0, LEVELS);
     suite_add_tcase(suite, all);
+    TCase *sizes = tcase_create("sizes");
+    tcase_add_test(sizes, scratch_of_attention_is_enough_for_fewer_tokens);
+    suite_add_tcase(suite, sizes);
     return suite;
 }

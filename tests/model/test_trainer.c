@@ -125,19 +125,25 @@ START_TEST(replicas_match_one_stage_and_repeat_themselves)
 }
 END_TEST
 
-/* A list of one's own: I and W apart, weights last and in descending order. */
-static pst_schedule *delayed_weights(int stages, int microbatches)
+/* A list of one's own: I and W apart, weights last and in descending order. Where
+ * sequences are cut it is as if slices were microbatches, but for the order of I. */
+static pst_schedule *delayed_weights(int stages, int microbatches, int slices)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule_builder *builder;
     pst_schedule *schedule = NULL;
-    pst_schedule_builder_create(NULL, stages, stages, microbatches, &builder, &err);
+    const int units = microbatches * slices;
+    pst_schedule_builder_create(NULL, stages, stages, units, &builder, &err);
+    pst_schedule_builder_set_slices(builder, slices, &err);
     for (int rank = 0; rank < stages; rank++) {
         static const pst_op ops[] = {PST_OP_FORWARD, PST_OP_BACKWARD_INPUT,
                                      PST_OP_BACKWARD_WEIGHT};
         for (int phase = 0; phase < 3; phase++)
-            for (int i = 0; i < microbatches; i++) {
-                const int microbatch = phase == 2 ? microbatches - 1 - i : i;
+            for (int i = 0; i < units; i++) {
+                const int last_first = i / slices * slices + slices - 1 - i % slices;
+                const int microbatch = phase == 2   ? units - 1 - i
+                                       : phase == 1 ? last_first
+                                                    : i;
                 const pst_action action = {.microbatch = (uint32_t)microbatch,
                                            .stage = (uint16_t)rank,
                                            .op = (uint8_t)ops[phase]};
@@ -149,29 +155,160 @@ static pst_schedule *delayed_weights(int stages, int microbatches)
     return schedule;
 }
 
-START_TEST(bits_do_not_depend_on_when_weights_are_due)
+/* As digest_after() with another list, which is destroyed. */
+static void digest_of_list(const small *how, pst_schedule *schedule, int steps,
+                           char *hex)
 {
-    small how = shape_of("1f1b", 2, 0, 0);
-    char first[65], other[65];
-    digest_after(&how, 3, first);
-    pst_schedule *schedule = delayed_weights(2, 3);
-    how.model.layers = 4;
-    how.model.heads = 2;
-    how.model.width = 16;
-    const pst_trainer_options options = {.model = how.model,
-                                         .optimizer = how.optimizer,
-                                         .batch = how.batch,
-                                         .schedule = schedule,
-                                         .seed = how.seed};
+    pst_trainer_options options = {.model = how->model,
+                                   .optimizer = how->optimizer,
+                                   .batch = how->batch,
+                                   .schedule = schedule,
+                                   .seed = how->seed};
+    options.model.layers = 4;
+    options.model.heads = 2;
+    options.model.width = 16;
     pst_error err = PST_ERROR_INIT;
     pst_trainer *trainer;
     ck_assert_msg(pst_trainer_create(NULL, &options, &trainer, &err) == PST_OK, "%s",
                   err.text);
     pst_schedule_destroy(schedule);
-    for (int step = 0; step < 3; step++)
-        step_of(trainer, &how, (uint64_t)step);
-    ck_assert_str_eq(first, pst_trainer_digest(trainer, other));
+    for (int step = 0; step < steps; step++)
+        step_of(trainer, how, (uint64_t)step);
+    pst_trainer_digest(trainer, hex);
     pst_trainer_destroy(trainer);
+}
+
+START_TEST(bits_do_not_depend_on_when_weights_are_due)
+{
+    const small how = shape_of("1f1b", 2, 0, 0);
+    char first[65], other[65];
+    digest_after(&how, 3, first);
+    digest_of_list(&how, delayed_weights(2, 3, 1), 3, other);
+    ck_assert_str_eq(first, other);
+}
+END_TEST
+
+/* ---- sequences in slices ---------------------------------------------------- */
+
+/* Microbatches of 3, 3 and 2 sequences, of tokens that 3 and 4 do not divide. */
+static small sliced_shape(int stages, int slices, int kind)
+{
+    small how = shape_of(slices > 0 ? "seq1f1b" : "1f1b", stages, kind & 1,
+                         kind & 2 ? 0.1f : 0);
+    how.model.context = 10;
+    how.slices = slices;
+    return how;
+}
+
+/* Loop variable: slices, tied or untied, with and without dropout. */
+START_TEST(bits_do_not_depend_on_the_list_of_slices)
+{
+    const int slices = 1 + _i / 4, kind = _i % 4;
+    small how = sliced_shape(1, slices, kind);
+    char first[65], other[65];
+    digest_after(&how, 4, first);
+    for (int stages = 2; stages <= 4; stages++) {
+        how = sliced_shape(stages, slices, kind);
+        digest_after(&how, 4, other);
+        ck_assert_str_eq(first, other);
+        digest_of_list(&how, delayed_weights(stages, 3, slices), 4, other);
+        ck_assert_str_eq(first, other);
+    }
+    how = sliced_shape(2, 0, kind);
+    digest_after(&how, 4, other);
+    ck_assert_int_eq(strcmp(first, other) == 0, slices == 1);
+}
+END_TEST
+
+/* Largest difference over the largest element, both of one tensor. */
+static void nearly_equal(const pst_tensor *a, const pst_tensor *b, double limit)
+{
+    double largest = 0, worst = 0;
+    for (size_t k = 0; k < a->count; k++) {
+        largest = fmax(largest, fabs((double)a->data[k]));
+        worst = fmax(worst, fabs((double)a->data[k] - (double)b->data[k]));
+    }
+    ck_assert_msg(worst <= limit * largest, "%s: off by %g of %g", a->name, worst,
+                  largest);
+}
+
+/* The same masks too, as elements are counted in whole sequences. */
+START_TEST(slices_match_whole_sequences)
+{
+    const int slices = 2 + _i / 4, kind = _i % 4;
+    small how = sliced_shape(2, 0, kind);
+    how.optimizer.epsilon = 1e-3; /* else what is nearly 0 moves by its sign */
+    small cut = how;
+    cut.schedule = "seq1f1b";
+    cut.slices = slices;
+    pst_trainer *a = small_trainer(&how), *b = small_trainer(&cut);
+    size_t count;
+    const pst_tensor *x = pst_trainer_gradients(a, &count);
+    const pst_tensor *y = pst_trainer_gradients(b, &count);
+    ck_assert_double_eq_tol(gradient_of(a, &how, 7), gradient_of(b, &cut, 7), 1e-6);
+    for (size_t i = 0; i < count; i++)
+        nearly_equal(&x[i], &y[i], 1e-5);
+    for (int step = 0; step < 4; step++)
+        ck_assert_double_eq_tol(step_of(a, &how, (uint64_t)step),
+                                step_of(b, &cut, (uint64_t)step), 1e-6);
+    x = pst_trainer_weights(a, &count);
+    y = pst_trainer_weights(b, &count);
+    for (size_t i = 0; i < count; i++)
+        nearly_equal(&x[i], &y[i], 1e-5);
+    pst_trainer_destroy(a);
+    pst_trainer_destroy(b);
+}
+END_TEST
+
+/* Slices of one token, and more of them than stages; slices beyond a block of rows. */
+START_TEST(slices_of_any_length)
+{
+    static const struct {
+        int context, slices, microbatches, batch;
+    } lengths[] = {{4, 4, 1, 3}, {300, 2, 2, 2}, {257, 2, 1, 1}, {400, 3, 1, 2}};
+    small how = {
+        .stages = 3,
+        .microbatches = lengths[_i].microbatches,
+        .batch = lengths[_i].batch,
+        .model = {.context = lengths[_i].context, .layers = 3, .dropout = 0.1f}};
+    small cut = how;
+    cut.schedule = "seq1f1b";
+    cut.slices = lengths[_i].slices;
+    pst_trainer *a = small_trainer(&how), *b = small_trainer(&cut);
+    size_t count;
+    const pst_tensor *x = pst_trainer_gradients(a, &count);
+    const pst_tensor *y = pst_trainer_gradients(b, &count);
+    gradient_of(a, &how, 7);
+    gradient_of(b, &cut, 7);
+    for (size_t i = 0; i < count; i++)
+        nearly_equal(&x[i], &y[i], 1e-5);
+    pst_trainer_destroy(a);
+    pst_trainer_destroy(b);
+}
+END_TEST
+
+START_TEST(evaluation_and_generation_run_whole_sequences)
+{
+    const small how = sliced_shape(2, 0, 0), cut = sliced_shape(2, 3, 0);
+    enum { WINDOWS = 40 };
+    pst_trainer *trainer[2] = {small_trainer(&how), small_trainer(&cut)};
+    pst_error err = PST_ERROR_INIT;
+    static int32_t ids[2][WINDOWS * 10];
+    int32_t text[2][30] = {{5, 6}, {5, 6}};
+    double loss[2];
+    int64_t tokens;
+    random_ids(ids[0], WINDOWS * 10, 32, 1);
+    random_ids(ids[1], WINDOWS * 10, 32, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pst_trainer_evaluate(trainer[i], WINDOWS, ids[0], ids[1],
+                                              &loss[i], &tokens, &err),
+                         PST_OK);
+        ck_assert_int_eq(pst_trainer_generate(trainer[i], text[i], 2, 28, 0.8, 7, &err),
+                         PST_OK);
+        pst_trainer_destroy(trainer[i]);
+    }
+    ck_assert(loss[0] == loss[1]);
+    ck_assert_mem_eq(text[0], text[1], sizeof text[0]);
 }
 END_TEST
 
@@ -357,6 +494,9 @@ static const struct {
      "most 4 microbatches work"},
     {{.model = {.heads = 3}},
      "3 heads for width 16; heads must divide the width: 2 or 4 works"},
+    {{.schedule = "seq1f1b", .slices = 9},
+     "schedule seq1f1b cuts sequences of 8 tokens into 9 slices; every slice needs a "
+     "token: at most 8 slices work"},
     {{.optimizer = {.lr = -1}}, "learning rate -1; it must be 0 or more"},
 };
 
@@ -382,6 +522,13 @@ Suite *pst_test_suite(void)
     tcase_add_loop_test(bits, replicas_match_one_stage_and_repeat_themselves, 0,
                         sizeof replicated / sizeof *replicated);
     suite_add_tcase(suite, bits);
+    TCase *slices = tcase_create("slices");
+    tcase_set_timeout(slices, 240);
+    tcase_add_loop_test(slices, bits_do_not_depend_on_the_list_of_slices, 0, 16);
+    tcase_add_loop_test(slices, slices_match_whole_sequences, 0, 12);
+    tcase_add_loop_test(slices, slices_of_any_length, 0, 4);
+    tcase_add_test(slices, evaluation_and_generation_run_whole_sequences);
+    suite_add_tcase(suite, slices);
     TCase *runs = tcase_create("runs");
     tcase_set_timeout(runs, 240);
     tcase_add_test(runs, training_lowers_the_loss);

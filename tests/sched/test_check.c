@@ -220,6 +220,44 @@ static const fault faults[] = {
      "received between them"},
 };
 
+/* Lists of two slices a sequence: valid where there is no text. */
+static const fault sliced[] = {
+    {"0F0,0F1,0F2,0F3,0B1,0B3,0B2,0B0\n", 0, NULL},
+    {"0F2,0F0,0F3,0F1,0I3,0I1,0I0,0W0,0W1,0I2,0W2,0W3\n", 0, NULL},
+    {"0F0,0F1,0B1,0I0,0W0\n1F0,1F1,1I1,1W1,1B0\n", 0, NULL},
+    {"0F0,0F1,(0F2;0B1)OVERLAP_F_B,(0B0;0F3)OVERLAP_F_B,0B3,0B2\n", 0, NULL},
+    {"0F1,0F0\n", 1,
+     "rank 0, cell 1 (0F1): comes before 0F0; the slices of a microbatch go forward in "
+     "their order"},
+    {"0F0,0F1\n,1F0,1F3,1F2,1F1\n", 2,
+     "rank 1, cell 3 (1F3): comes before 1F2; the slices of a microbatch go forward in "
+     "their order"},
+    {"0F0,0F1,0B0,0B1\n", 1,
+     "rank 0, cell 3 (0B0): comes before 0B1; the slices of a microbatch go back from "
+     "the last to the first"},
+    {"0F0,0F1,0F2,0F3,0I1,0I0,0I2,0I3,0W0,0W1,0W2,0W3\n", 1,
+     "rank 0, cell 7 (0I2): comes before 0B3; the slices of a microbatch go back from "
+     "the last to the first"},
+};
+
+START_TEST(slices_have_an_order)
+{
+    const fault *f = &sliced[_i];
+    const pst_csv_options options = {.slices = 2};
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    pst_schedule_parse_csv(NULL, "t.csv", f->list, strlen(f->list), &options, &schedule,
+                           &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    const pst_status status = pst_schedule_check(NULL, schedule, &err);
+    if (f->text == NULL)
+        ck_assert_msg(status == PST_OK, "%s: %s", f->list, err.text);
+    else
+        assert_error(&err, PST_ESCHEDULE, "t.csv", f->line, f->text);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
 START_TEST(faults_are_named)
 {
     pst_error err = PST_ERROR_INIT;
@@ -514,6 +552,7 @@ static void add_faults(Suite *suite)
     tcase_add_loop_test(bad, faults_of_the_extended_grammar_are_named, 0,
                         sizeof extended_faults / sizeof *extended_faults);
     tcase_add_test(bad, two_versions_are_enough);
+    tcase_add_loop_test(bad, slices_have_an_order, 0, sizeof sliced / sizeof *sliced);
     tcase_add_test(bad, a_known_bad_file);
     tcase_add_loop_test(bad, pairs_that_are_none, 0, 2);
     suite_add_tcase(suite, bad);

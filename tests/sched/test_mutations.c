@@ -17,7 +17,7 @@
 enum { RANKS = 4, STAGES = 8, MICROBATCHES = 6, CELLS = 160 };
 
 typedef struct rows {
-    int ranks, stages, microbatches;
+    int ranks, stages, microbatches, slices;
     pst_weight_policy policy;
     pst_action cell[RANKS][CELLS];
     int count[RANKS];
@@ -187,6 +187,8 @@ static int steps_are_right(const rows *l, const tally *t)
         }
     if (steps == 0)
         return 1;
+    if (l->slices > 1)
+        return 0;
     for (int s = 0; s < l->stages && last_is_there; s++)
         for (int i = 0, first = 0; i < l->microbatches; i++) {
             if (t->seen[s][i][PST_OP_STEP] == 0)
@@ -201,36 +203,69 @@ static int steps_are_right(const rows *l, const tally *t)
     return last_is_there;
 }
 
+/* Where in its row stands the action of these operations, a bit each? */
+static int place_of(const rows *l, int ops, int stage, int unit)
+{
+    for (int r = 0; r < l->ranks; r++)
+        for (int i = 0; i < l->count[r]; i++)
+            if (((1 << l->cell[r][i].op) & ops) != 0 && l->cell[r][i].stage == stage &&
+                (int)l->cell[r][i].microbatch == unit)
+                return i;
+    return -1;
+}
+
+/* Of any two neighbours in a microbatch the earlier goes forward first, and back last.
+ */
+static int slices_are_in_order(const rows *l)
+{
+    const int back = 1 << PST_OP_BACKWARD | 1 << PST_OP_BACKWARD_INPUT;
+    for (int s = 0; s < l->stages; s++)
+        for (int i = 1; i < l->microbatches; i++)
+            if (i % l->slices != 0 &&
+                (place_of(l, 1 << PST_OP_FORWARD, s, i - 1) >
+                     place_of(l, 1 << PST_OP_FORWARD, s, i) ||
+                 place_of(l, back, s, i - 1) < place_of(l, back, s, i)))
+                return 0;
+    return 1;
+}
+
 static int is_valid(const rows *l)
 {
     const tally t = count_all(l);
     return counts_are_right(l, &t) && moves_are_right(l, &t) &&
-           steps_are_right(l, &t) && all_end(l);
+           steps_are_right(l, &t) && all_end(l) && slices_are_in_order(l);
 }
 
 /* ---- lists and changes --------------------------------------------------------- */
 
 static const struct {
     const char *name;
-    int ranks, microbatches, chunks;
+    int ranks, microbatches, chunks, slices; /* 0 slices: whole sequences      */
 } seeds[] = {
-    {"gpipe", 3, 4, 1},        {"1f1b", 4, 5, 1},        {"zb-h1", 3, 5, 1},
-    {"zb-h2", 4, 6, 1},        {"interleaved", 2, 4, 2}, {"interleaved-zb", 2, 3, 3},
-    {"zb-v", 3, 5, 2},         {"looped-bfs", 4, 3, 2},  {"gis", 2, 5, 2},
-    {"forward-only", 2, 4, 2}, {"1f1b", 1, 3, 1},        {"hanayo", 2, 3, 4},
-    {"bpipe", 4, 6, 1},        {"pipedream", 3, 4, 1},   {"pipedream-2bw", 2, 6, 1},
+    {"gpipe", 3, 4, 1, 0},       {"1f1b", 4, 5, 1, 0},
+    {"zb-h1", 3, 5, 1, 0},       {"zb-h2", 4, 6, 1, 0},
+    {"interleaved", 2, 4, 2, 0}, {"interleaved-zb", 2, 3, 3, 0},
+    {"zb-v", 3, 5, 2, 0},        {"looped-bfs", 4, 3, 2, 0},
+    {"gis", 2, 5, 2, 0},         {"forward-only", 2, 4, 2, 0},
+    {"1f1b", 1, 3, 1, 0},        {"hanayo", 2, 3, 4, 0},
+    {"seq1f1b", 3, 3, 1, 2},     {"seq1f1b", 2, 2, 1, 3},
+    {"seq1f1b", 1, 2, 1, 2},     {"bpipe", 4, 6, 1, 0},
+    {"pipedream", 3, 4, 1, 0},   {"pipedream-2bw", 2, 6, 1, 0},
 };
 
 static rows make_rows(int seed)
 {
     const pst_shape shape = {.ranks = seeds[seed].ranks,
                              .microbatches = seeds[seed].microbatches,
-                             .chunks = seeds[seed].chunks};
+                             .chunks = seeds[seed].chunks,
+                             .slices = seeds[seed].slices};
+    const int slices = shape.slices > 0 ? shape.slices : 1;
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = NULL;
     rows l = {.ranks = shape.ranks,
               .stages = shape.ranks * shape.chunks,
-              .microbatches = shape.microbatches};
+              .microbatches = shape.microbatches * slices,
+              .slices = slices};
     pst_schedule_create(NULL, seeds[seed].name, &shape, &schedule, &err);
     ck_assert_msg(schedule != NULL, "%s", err.text);
     l.policy = pst_schedule_weight_policy(schedule);
@@ -305,6 +340,7 @@ static pst_schedule *build(const rows *l)
     pst_schedule_builder_create(NULL, l->ranks, l->stages, l->microbatches, &builder,
                                 &err);
     pst_schedule_builder_set_weight_policy(builder, l->policy);
+    pst_schedule_builder_set_slices(builder, l->slices, &err);
     for (int r = 0; r < l->ranks; r++)
         for (int i = 0; i < l->count[r]; i++)
             pst_schedule_builder_append(builder, r, l->cell[r][i], &err);

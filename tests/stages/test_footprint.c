@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <penstock/registry.h>
+#include <penstock/schedule_csv.h>
 #include <penstock/simulate.h>
 
 #include "stages/footprint.h"
@@ -194,6 +195,72 @@ START_TEST(test_waiting)
 }
 END_TEST
 
+/* Microbatches whose slices have begun to go forward and not all gone back. */
+static unsigned most_begun(const pst_rank_footprint *row, uint32_t slices)
+{
+    unsigned begun = 0, most = 0;
+    for (size_t i = 0; i < row->step_count; i++) {
+        const pst_action *a = &row->steps[i].action;
+        if (a->microbatch % slices == 0 && a->op == PST_OP_FORWARD)
+            begun++;
+        most = begun > most ? begun : most;
+        if (a->microbatch % slices == 0 && a->op == PST_OP_BACKWARD)
+            begun--;
+    }
+    return most;
+}
+
+/* No more shared buffers than microbatches at work, and no gradient ever waits. */
+START_TEST(test_sequences)
+{
+    const pst_stage sizes = {.sequence_bytes = 100, .gradient_count = 1000};
+    for (int p = 1; p <= 4; p++)
+        for (int m = 1; m <= 5; m++) {
+            pst_stage stages[4];
+            toy_init(&t, &(toy_shape){.stages = p, .ranks = p, .slices = _i});
+            set_sizes(stages, p, &sizes);
+            pst_schedule *schedule = toy_sliced(&t, p, m);
+            pst_footprint *f = plan(schedule, stages, t.rank_of_stage);
+            ck_assert_int_eq(f->slices, _i);
+            for (int rank = 0; rank < p; rank++) {
+                const pst_rank_footprint *row = &f->rank[rank];
+                const unsigned begun = _i == 1 ? 0 : most_begun(row, (uint32_t)_i);
+                ck_assert_uint_eq(row->slot_count, begun);
+                ck_assert_uint_eq(row->bytes, 128 * begun);
+                ck_assert_uint_eq(row->merge_count, 0);
+            }
+            pst__footprint_destroy(f);
+            pst_schedule_destroy(schedule);
+        }
+}
+END_TEST
+
+/* Without backward a buffer is free behind the last slice's F. */
+START_TEST(test_sequences_forward_only)
+{
+    const pst_stage sizes = {.sequence_bytes = 64};
+    const pst_csv_options options = {.slices = 2};
+    static const char list[] = "0F0,0F2,0F1,0F4,0F3,0F5\n";
+    pst_schedule *schedule = NULL;
+    pst_stage stages[1];
+    const int rank_of_stage[1] = {0};
+    pst_schedule_parse_csv(NULL, "by hand", list, sizeof list - 1, &options, &schedule,
+                           NULL);
+    toy_init(&t, &(toy_shape){.stages = 1, .ranks = 1});
+    set_sizes(stages, 1, &sizes);
+    pst_footprint *f = plan(schedule, stages, rank_of_stage);
+    const pst_step *steps = f->rank[0].steps;
+    ck_assert_uint_eq(f->rank[0].slot_count, 2);
+    ck_assert_uint_eq(steps[0].sequence, steps[2].sequence);
+    ck_assert_uint_eq(steps[1].sequence, steps[4].sequence);
+    ck_assert_uint_ne(steps[0].sequence, steps[1].sequence);
+    ck_assert_uint_eq(steps[3].sequence, steps[0].sequence);
+    ck_assert_uint_eq(steps[5].sequence, steps[3].sequence);
+    pst__footprint_destroy(f);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
 START_TEST(test_forward_only)
 {
     const pst_stage sizes = {.input_bytes = 64,
@@ -366,6 +433,24 @@ static void add_waiting(int rank, const int *nodes, const pst_stage *s)
                  merge_of(rank, w));
 }
 
+/* What the slices of a microbatch share, from slice 0 to slice 0. */
+static void add_sequence(int rank, int stage, uint32_t first)
+{
+    const pst_stage *s = &view.stages[stage];
+    const int f = find_node(PST_OP_FORWARD, stage, first);
+    const int i = find_node(PST_OP_BACKWARD_INPUT, stage, first);
+    const uint32_t slices = (uint32_t)view.f->slices;
+    const uint32_t slot = view.nodes[f].step->sequence;
+    for (uint32_t b = first; b < first + slices; b++) {
+        const int there = find_node(PST_OP_FORWARD, stage, b);
+        const int back = find_node(PST_OP_BACKWARD_INPUT, stage, b);
+        ck_assert_uint_eq(view.nodes[there].step->sequence, slot);
+        ck_assert_uint_eq(view.nodes[back].step->sequence, slot);
+        ck_assert(f <= there && back <= i);
+    }
+    add_life(rank, slot, slices > 1 ? s->sequence_bytes : 0, f, i);
+}
+
 /* All buffers of one stage and microbatch. */
 static void add_lives(const int *rank_of_stage, int stage, uint32_t b)
 {
@@ -396,6 +481,8 @@ static void add_lives(const int *rank_of_stage, int stage, uint32_t b)
                  s->output_grad_held == PST_HELD_TO_BACKWARD_WEIGHT ? w : i);
     }
     add_waiting(rank, nodes, s);
+    if (b % (uint32_t)view.f->slices == 0)
+        add_sequence(rank, stage, b);
 }
 
 /* No two live buffers have one slot, whatever the interleaving of ranks. */
@@ -426,27 +513,27 @@ static void check_offsets(void)
     }
 }
 
-/* Contributions come in ascending order of microbatches, each once. */
+/* Contributions come in the order of sums, each once. */
 static void check_merges(int stage)
 {
     const int rank = view.nodes[find_node(PST_OP_BACKWARD_WEIGHT, stage, 0)].rank;
     uint32_t waiting[TOY_MICROBATCHES];
-    uint32_t due = 0;
+    int due = 0;
     for (int i = 0; i < view.node_count; i++) {
         const pst_step *step = view.nodes[i].step;
         if (step->action.stage != stage || !does(step, PST_OP_BACKWARD_WEIGHT))
             continue;
         waiting[step->action.microbatch] = step->waiting;
         if (step->waiting != PST__NONE) {
-            ck_assert_uint_gt(step->action.microbatch, due);
+            ck_assert_uint_ne(step->action.microbatch, (uint32_t)toy_due(&t, due));
             continue;
         }
-        ck_assert_uint_eq(step->action.microbatch, due++);
+        ck_assert_uint_eq(step->action.microbatch, (uint32_t)toy_due(&t, due++));
         for (uint32_t k = 0; k < step->merge_count; k++)
             ck_assert_uint_eq(view.f->rank[rank].merges[step->merge_first + k],
-                              waiting[due++]);
+                              waiting[toy_due(&t, due++)]);
     }
-    ck_assert_uint_eq(due, (unsigned)view.f->microbatches);
+    ck_assert_int_eq(due, view.f->microbatches);
 }
 
 /* A ring is as deep as the most messages that may be in it: those sent by an action
@@ -515,6 +602,7 @@ static void vary_sizes(pst_stage *stages, int count, unsigned seed)
         stage->saved_for_input_bytes = bytes[seed % 4];
         stage->saved_for_weight_bytes = bytes[seed / 4 % 4];
         stage->kept_bytes = bytes[(seed + 1) % 4];
+        stage->sequence_bytes = bytes[(seed + 2) % 4];
         stage->gradient_count = 16;
         stage->input_held = (pst_held)((seed + (unsigned)s) % 3);
         stage->output_grad_held = (pst_held)((seed / 3 + (unsigned)s) % 3);
@@ -561,6 +649,14 @@ START_TEST(test_random_by_force)
     for (unsigned seed = 0; seed < 24; seed++) {
         const int m = 1 + (int)seed % 5;
         pst_schedule *schedule = toy_random(&t, m, seed, seed % 2);
+        vary_sizes(t.stage, where->stages, seed);
+        check_by_force(schedule, t.stage, t.rank_of_stage);
+        pst_schedule_destroy(schedule);
+    }
+    for (unsigned seed = 0; seed < 24; seed++) {
+        t.shape.slices = 2 + (int)seed % 2;
+        const int m = t.shape.slices * (1 + (int)seed / 2 % 2);
+        pst_schedule *schedule = toy_random(&t, m, seed, seed / 4 % 2);
         vary_sizes(t.stage, where->stages, seed);
         check_by_force(schedule, t.stage, t.rank_of_stage);
         pst_schedule_destroy(schedule);
@@ -643,6 +739,8 @@ Suite *pst_test_suite(void)
     tcase_add_test(counts, test_waiting);
     tcase_add_loop_test(counts, test_peaks, 0, kinds);
     tcase_add_loop_test(counts, test_versions, 0, 2);
+    tcase_add_loop_test(counts, test_sequences, 1, 5);
+    tcase_add_test(counts, test_sequences_forward_only);
     tcase_add_test(counts, test_forward_only);
     tcase_add_test(counts, test_links);
     suite_add_tcase(suite, counts);

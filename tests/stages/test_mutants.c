@@ -24,6 +24,7 @@ static const struct {
     {"looped-bfs", 4, 3, 2}, {"interleaved-zb", 2, 3, 3}, {"gis", 2, 5, 2},
     {"eager-1f1b", 3, 6, 1}, {"hanayo", 2, 3, 4},         {"bpipe", 4, 8, 1},
     {"bpipe", 6, 12, 1},     {"pipedream", 3, 6, 1},      {"pipedream-2bw", 3, 9, 1},
+    {"seq1f1b", 3, 3, 1},
 };
 
 static toy stages;
@@ -100,7 +101,8 @@ static pst_pipeline *pipeline_for(const pst_schedule *schedule)
     toy_init(&stages, &(toy_shape){.stages = pst_schedule_stages(schedule),
                                    .ranks = pst_schedule_ranks(schedule),
                                    .rank_of_stage = places,
-                                   .exact = true});
+                                   .exact = true,
+                                   .slices = pst_schedule_slices(schedule)});
     return toy_create(&stages, NULL, NULL);
 }
 

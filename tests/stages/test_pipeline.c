@@ -171,6 +171,40 @@ START_TEST(test_random_lists)
 }
 END_TEST
 
+START_TEST(test_random_slices)
+{
+    toy_shape shape = shape_of(&mappings[_i]);
+    for (int kind = 0; kind < 3; kind++) {
+        shape.exact = kind == 1;
+        shape.shrinks = kind == 2;
+        toy_init(&one, &shape);
+        pst_pipeline *pipeline = toy_create(&one, NULL, NULL);
+        for (int slices = 1; slices <= 4; slices++)
+            for (uint64_t seed = 0; seed < 6; seed++) {
+                one.shape.slices = slices;
+                load_run_check(
+                    &one, pipeline,
+                    toy_random(&one, slices * (1 + (int)seed % 3), seed, seed % 2),
+                    (int64_t)seed);
+            }
+        pst_pipeline_destroy(pipeline);
+    }
+}
+END_TEST
+
+START_TEST(test_named_slices)
+{
+    toy_init(&one, &(toy_shape){.stages = _i, .ranks = _i});
+    pst_pipeline *pipeline = toy_create(&one, NULL, NULL);
+    for (int slices = 1; slices <= 4; slices++)
+        for (int m = 1; m <= 4; m++) {
+            one.shape.slices = slices;
+            load_run_check(&one, pipeline, toy_sliced(&one, _i, m), m);
+        }
+    pst_pipeline_destroy(pipeline);
+}
+END_TEST
+
 static void run_by_hand(const int *rank_of_stage, int ranks, int stages,
                         const char *csv)
 {
@@ -735,6 +769,8 @@ static void add_results(Suite *suite)
     tcase_add_loop_test(results, test_named_inexact, 1, 7);
     tcase_add_loop_test(results, test_shorter_buffers, 1, 7);
     tcase_add_loop_test(results, test_random_lists, 0, all);
+    tcase_add_loop_test(results, test_random_slices, 0, all);
+    tcase_add_loop_test(results, test_named_slices, 1, 5);
     tcase_add_test(results, test_by_hand);
     tcase_add_test(results, test_cells_that_do_not_compute);
     tcase_add_test(results, test_programs_in_turn);

@@ -131,6 +131,31 @@ static pst_status fail_always(void *user, int op, pst_work *work, pst_error *err
 }
 
 /* Several fail at once: one of them is told, whole. */
+static pst_status fail_in_slice(void *user, int op, pst_work *work, pst_error *err)
+{
+    (void)user;
+    return op == PST_OP_FORWARD && work->microbatch == 1 && work->slice == 2
+               ? pst_error_set(err, PST_ENUMERIC, "on purpose")
+               : PST_OK;
+}
+
+/* The cell is named as the list writes it. */
+START_TEST(test_failing_slice)
+{
+    toy_init(&t, &(toy_shape){.stages = 1, .ranks = 1, .exact = true, .slices = 3});
+    pst_pipeline *pipeline = toy_create(&t, NULL, NULL);
+    pst_schedule *schedule = toy_sliced(&t, 1, 2);
+    ck_assert_int_eq(toy_load(pipeline, schedule), 0);
+    t.hook = fail_in_slice;
+    run_fails(pipeline, PST_ENUMERIC,
+              "stage 0, microbatch 1, slice 2, forward (0F5): on purpose");
+    t.hook = NULL;
+    toy_run(&t, pipeline, 0, 6, 2);
+    pst_schedule_destroy(schedule);
+    pst_pipeline_destroy(pipeline);
+}
+END_TEST
+
 START_TEST(test_all_fail)
 {
     pst_pipeline *pipeline =
@@ -664,6 +689,7 @@ Suite *pst_test_suite(void)
     Suite *suite = suite_create("run");
     TCase *failing = new_case(suite, "failing");
     tcase_add_test(failing, test_failing_callbacks);
+    tcase_add_test(failing, test_failing_slice);
     tcase_add_loop_test(failing, test_all_fail, 0, 5);
     tcase_add_test(failing, test_lengths_too_large);
     TCase *hanging = new_case(suite, "hanging");

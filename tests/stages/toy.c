@@ -64,17 +64,30 @@ static void walk(const toy *t, int microbatch, int64_t iteration, size_t k, floa
         behind[s - 1] = times(behind[s], toy_weight(t, s, k));
 }
 
+static int slices_of(const toy *t)
+{
+    return t->shape.slices > 0 ? t->shape.slices : 1;
+}
+
+int toy_due(const toy *t, int index)
+{
+    const int slices = slices_of(t);
+    return index / slices * slices + slices - 1 - index % slices;
+}
+
 void toy_gradient(const toy *t, int stage, int microbatches, int64_t iteration,
                   float *gradient)
 {
     float x[TOY_STAGES + 1];
     float behind[TOY_STAGES];
     memset(gradient, 0, TOY_WIDTH * sizeof *gradient);
-    for (int b = 0; b < microbatches; b++)
+    for (int i = 0; i < microbatches; i++) {
+        const int b = toy_due(t, i);
         for (size_t k = 0; k < used(t, b); k++) {
             walk(t, b, iteration, k, x, behind);
             gradient[k] += times(behind[stage], x[stage]);
         }
+    }
 }
 
 /* The same in whole numbers, with no float in it. */
@@ -111,6 +124,40 @@ static pst_status fault(const pst_work *work, const char *what, pst_error *err)
                          work->stage, work->microbatch, what);
 }
 
+/* As the list writes it. */
+static int unit_of(const pst_work *work)
+{
+    return work->microbatch * work->slices + work->slice;
+}
+
+/* What the slices of a microbatch share: whose it is, and how many went each way. */
+typedef struct sequence {
+    int32_t stage;
+    int32_t microbatch;
+    int64_t iteration;
+    int32_t forward;
+    int32_t backward;
+} sequence;
+
+/* False: the shared buffer is not there, another's, or has missed a slice. */
+static bool share(const pst_work *work, int op)
+{
+    sequence *s = work->sequence;
+    if (work->slices == 1 || !s)
+        return work->slices == 1 && !s;
+    if (op == PST_OP_FORWARD && work->slice == 0)
+        *s = (sequence){.stage = work->stage,
+                        .microbatch = work->microbatch,
+                        .iteration = work->iteration};
+    if (s->stage != work->stage || s->microbatch != work->microbatch ||
+        s->iteration != work->iteration)
+        return false;
+    if (op == PST_OP_FORWARD)
+        return s->forward++ == work->slice && s->backward == 0;
+    return s->forward == work->slices &&
+           s->backward++ == work->slices - 1 - work->slice;
+}
+
 /* A saved buffer: whose it is, and n values. */
 typedef struct saved {
     int32_t stage;
@@ -123,7 +170,7 @@ static void save(void *buffer, const pst_work *work, const float *value, size_t 
 {
     saved *s = buffer;
     s->stage = work->stage;
-    s->microbatch = work->microbatch;
+    s->microbatch = unit_of(work);
     s->iteration = work->iteration;
     memcpy(s->value, value, n * sizeof *value);
 }
@@ -131,7 +178,7 @@ static void save(void *buffer, const pst_work *work, const float *value, size_t 
 static bool is_own(const void *buffer, const pst_work *work)
 {
     const saved *s = buffer;
-    return s && s->stage == work->stage && s->microbatch == work->microbatch &&
+    return s && s->stage == work->stage && s->microbatch == unit_of(work) &&
            s->iteration == work->iteration;
 }
 
@@ -151,7 +198,8 @@ static const char *what_is_wrong(const toy *t, const pst_work *work)
         !is_aligned(work->output_grad) || !is_aligned(work->input_grad) ||
         !is_aligned(work->saved_for_input) || !is_aligned(work->saved_for_weight) ||
         !is_aligned(work->kept) || !is_aligned(work->scratch) ||
-        !is_aligned(work->weights) || !is_aligned(work->gradients))
+        !is_aligned(work->sequence) || !is_aligned(work->weights) ||
+        !is_aligned(work->gradients))
         return "a buffer is not aligned";
     if (first && (work->input || work->input_bytes || work->input_grad))
         return "the first stage has an input";
@@ -195,7 +243,7 @@ static pst_status end(const toy *t, int op, pst_work *work, pst_error *err)
 static pst_status forward(void *self, pst_work *work, pst_error *err)
 {
     toy *t = ((toy_self *)self)->owner;
-    const size_t n = used(t, work->microbatch);
+    const size_t n = used(t, unit_of(work));
     const bool last = work->stage == t->shape.stages - 1;
     const char *wrong = what_is_wrong(t, work);
     float x[TOY_WIDTH];
@@ -206,13 +254,15 @@ static pst_status forward(void *self, pst_work *work, pst_error *err)
         return fault(work, "the input has another length", err);
     if (!last && work->output_bytes != TOY_WIDTH * sizeof *x)
         return fault(work, "the output has another length", err);
+    if (!share(work, PST_OP_FORWARD))
+        return fault(work, "what slices share is wrong in F", err);
     fill_scratch(work);
     for (size_t k = 0; k < n; k++)
         x[k] = work->input ? ((const float *)work->input)[k]
-                           : input_value(t, work->microbatch, work->iteration, k);
+                           : input_value(t, unit_of(work), work->iteration, k);
     for (size_t k = 0; k < n; k++)
         y[k] = output_of(((const float *)work->weights)[k], x[k], work->stage);
-    memcpy(last ? t->result[work->microbatch] : work->output, y, n * sizeof *y);
+    memcpy(last ? t->result[unit_of(work)] : work->output, y, n * sizeof *y);
     if (!last)
         work->output_bytes = n * sizeof *y;
     if (work->training) {
@@ -230,7 +280,7 @@ static void read_gradient(const toy *t, const pst_work *work, size_t n, float *d
         memcpy(dy, work->output_grad, n * sizeof *dy);
     else
         for (size_t k = 0; k < n; k++)
-            dy[k] = s->value[k] - target_value(t, work->microbatch, k);
+            dy[k] = s->value[k] - target_value(t, unit_of(work), k);
 }
 
 static bool input_is_kept(const pst_work *work, size_t n)
@@ -242,7 +292,7 @@ static bool input_is_kept(const pst_work *work, size_t n)
 static pst_status backward_input(void *self, pst_work *work, pst_error *err)
 {
     toy *t = ((toy_self *)self)->owner;
-    const size_t n = used(t, work->microbatch);
+    const size_t n = used(t, unit_of(work));
     const bool last = work->stage == t->shape.stages - 1;
     const char *wrong = what_is_wrong(t, work);
     float dy[TOY_WIDTH];
@@ -250,6 +300,8 @@ static pst_status backward_input(void *self, pst_work *work, pst_error *err)
         return fault(work, wrong, err);
     if (!is_own(work->saved_for_input, work) || !is_own(work->saved_for_weight, work))
         return fault(work, "what was saved is lost before I", err);
+    if (!share(work, PST_OP_BACKWARD_INPUT))
+        return fault(work, "what slices share is wrong in I", err);
     if (!last && (!work->output_grad || work->output_grad_bytes != n * sizeof *dy))
         return fault(work, "the gradient has another length", err);
     if (work->stage > 0 && t->stage[work->stage].input_held != PST_HELD_TO_FORWARD &&
@@ -271,7 +323,7 @@ static pst_status backward_weight(void *self, pst_work *work, pst_error *err)
 {
     toy *t = ((toy_self *)self)->owner;
     const pst_stage *s = &t->stage[work->stage];
-    const size_t n = used(t, work->microbatch);
+    const size_t n = used(t, unit_of(work));
     const char *wrong = what_is_wrong(t, work);
     if (wrong)
         return fault(work, wrong, err);
@@ -324,6 +376,7 @@ static pst_stage make_stage(toy *t, int stage)
                        .saved_for_weight_bytes = sizeof(saved),
                        .kept_bytes = sizeof(saved),
                        .scratch_bytes = bytes,
+                       .sequence_bytes = sizeof(sequence),
                        .weight_bytes = bytes,
                        .gradient_count = TOY_WIDTH,
                        .optimizer_bytes = bytes,
@@ -429,6 +482,17 @@ pst_schedule *toy_named(const char *name, int ranks, int microbatches)
     return schedule;
 }
 
+pst_schedule *toy_sliced(const toy *t, int ranks, int whole_microbatches)
+{
+    const pst_shape shape = {
+        .ranks = ranks, .microbatches = whole_microbatches, .slices = slices_of(t)};
+    pst_error err = PST_ERROR_INIT;
+    pst_schedule *schedule = NULL;
+    pst_schedule_create(NULL, "seq1f1b", &shape, &schedule, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.text);
+    return schedule;
+}
+
 pst_schedule *toy_parse(const char *csv)
 {
     pst_error err = PST_ERROR_INIT;
@@ -470,11 +534,14 @@ static void add_ready(maker *m, int op, int stage, int microbatch)
 static void look_at(maker *m, int s, int b)
 {
     const bool last = s + 1 == m->t->shape.stages;
+    const int slices = slices_of(m->t), slice = b % slices;
     if (!m->forward_done[s][b]) {
-        if (s == 0 || m->forward_done[s - 1][b])
+        if ((s == 0 || m->forward_done[s - 1][b]) &&
+            (slice == 0 || m->forward_done[s][b - 1]))
             add_ready(m, PST_OP_FORWARD, s, b);
     } else if (!m->input_done[s][b]) {
-        if (last || m->input_done[s + 1][b])
+        if ((last || m->input_done[s + 1][b]) &&
+            (slice + 1 == slices || m->input_done[s][b + 1]))
             add_ready(m, m->whole[s][b] ? PST_OP_BACKWARD : PST_OP_BACKWARD_INPUT, s,
                       b);
     } else if (!m->weight_done[s][b] && !m->late_weights) {
@@ -524,6 +591,8 @@ pst_schedule *toy_random(const toy *t, int microbatches, uint64_t seed,
             m->whole[s][b] = !late_weights && next_random(&m->seed) % 4 == 0;
     ck_assert_int_eq(pst_schedule_builder_create(NULL, t->shape.ranks, t->shape.stages,
                                                  microbatches, &builder, NULL),
+                     PST_OK);
+    ck_assert_int_eq(pst_schedule_builder_set_slices(builder, slices_of(t), NULL),
                      PST_OK);
     for (find_ready(m); m->ready_count > 0; find_ready(m)) {
         const pst_action action = m->ready[next_random(&m->seed) % m->ready_count];

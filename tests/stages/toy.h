@@ -5,6 +5,7 @@
  * Stage s makes y = w x + s element by element from x; the last one's loss has the
  * gradient y - target. Whatever a buffer should still hold is looked at again in each
  * callback that may read it, so one that was given away too early fails the run.
+ * Where sequences are cut, "microbatch" is here what the list means by it: one slice.
  */
 #ifndef PST_TESTS_STAGES_TOY_H
 #define PST_TESTS_STAGES_TOY_H
@@ -32,6 +33,7 @@ typedef struct toy_shape {
     const int *rank_of_stage; /* NULL: as many ranks as stages, each on its own */
     bool exact;               /* all values are whole; else sums depend on order */
     bool shrinks;             /* buffers are used in part, other parts each time */
+    int slices;               /* of the next list's sequences; 0: they are whole */
 } toy_shape;
 
 typedef struct toy toy;
@@ -76,14 +78,20 @@ bool toy_is_right(const toy *t, pst_pipeline *pipeline, int microbatches,
 void toy_gradient(const toy *t, int stage, int microbatches, int64_t iteration,
                   float *gradient);
 
+/* The `index`-th microbatch whose gradient is added. */
+int toy_due(const toy *t, int index);
+
 /* "gpipe" and the like, with a stage on each rank. */
 pst_schedule *toy_named(const char *name, int ranks, int microbatches);
 pst_schedule *toy_parse(const char *csv);
 
+/* seq1f1b with the toy's slices. */
+pst_schedule *toy_sliced(const toy *t, int ranks, int whole_microbatches);
+
 /*
- * Some valid list for the toy's stages and ranks: of all actions that could run next, a
- * random one does. With `late_weights` there is no B, W's come as late as they can, and
- * the last microbatch's first.
+ * Some valid list for the toy's stages, ranks and slices: of all actions that could run
+ * next, a random one does. With `late_weights` there is no B, W's come as late as they
+ * can, and the last microbatch's first.
  */
 pst_schedule *toy_random(const toy *t, int microbatches, uint64_t seed,
                          bool late_weights);

@@ -372,7 +372,12 @@ void pst_trainer_destroy(pst_trainer *trainer)
     if (!trainer)
         return;
     const pst_env env = trainer->env;
+    size_t bytes;
+    const int left =
+        trainer->pipeline ? pst_pipeline_abandoned(trainer->pipeline, &bytes) : 0;
     pst_pipeline_destroy(trainer->pipeline);
+    if (left > 0)
+        return; /* a callback that may still return reads slices and batch */
     if (trainer->blas > 0)
         pst_blas_release(trainer->blas - 1);
     pst_release(&env, trainer->slices);

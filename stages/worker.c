@@ -18,6 +18,11 @@ static void show_position(pst_worker *w, uint32_t position)
     atomic_store_explicit(&w->position, position, memory_order_relaxed);
 }
 
+static void show_time(pst_worker *w, uint64_t now_ns)
+{
+    atomic_store_explicit(&w->since_ns, now_ns, memory_order_relaxed);
+}
+
 /* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller
  * reads. */
 static bool has_ended(const pst_pipeline *p)
@@ -29,10 +34,8 @@ static bool has_ended(const pst_pipeline *p)
 static bool fail(pst_worker *w)
 {
     pst_pipeline *p = w->pipeline;
-    uint32_t none = 0;
-    /* relaxed: read after all have finished, which orders it. */
-    atomic_compare_exchange_strong_explicit(&p->failed, &none, (uint32_t)w->rank + 1,
-                                            memory_order_relaxed, memory_order_relaxed);
+    if (pst__pipeline_claim_fault(p, (uint32_t)w->rank + 1))
+        pst__pipeline_write_report(p, w->rank);
     pst__pipeline_end(p, PST__FAILED);
     return false;
 }
@@ -268,9 +271,11 @@ static bool compute(pst_worker *w, const pst_step *step, const pst_placed_stage 
 static void note(pst_worker *w, const pst_step *step, uint64_t start_ns)
 {
     const int cpu = pst__thread_cpu();
+    const uint64_t end_ns = pst__now_ns();
+    show_time(w, end_ns);
     w->events[w->event_count++] =
         (pst_trace_event){.start_ns = start_ns,
-                          .end_ns = pst__now_ns(),
+                          .end_ns = end_ns,
                           .microbatch = step->action.microbatch,
                           .iteration = (uint32_t)w->pipeline->run.iteration,
                           .stage = step->action.stage,
@@ -317,6 +322,7 @@ static bool run_step(pst_worker *w, const pst_step *step)
         return false;
     show_state(w, PST__RUNS);
     const uint64_t start_ns = pst__now_ns();
+    show_time(w, start_ns);
     pst_work work = prepare(w, step, placed, lengths);
     if (!compute(w, step, placed, &work))
         return false;
@@ -346,6 +352,7 @@ static void run_actions(pst_worker *w)
     const pst_run *run = &w->pipeline->run;
     const pst_rank_footprint *row = &run->program->footprint->rank[w->rank];
     w->event_count = 0;
+    show_time(w, pst__now_ns());
     if (run->program->footprint->training)
         zero_gradients(w);
     for (size_t i = 0; i < row->step_count; i++) {
@@ -379,6 +386,7 @@ static void run_stages(pst_worker *w, bool step)
                          .gradients = placed->gradients,
                          .optimizer = placed->optimizer};
         show_position(w, (uint32_t)stage);
+        show_time(w, pst__now_ns());
         if (has_ended(p) || !call(w, function, NULL, step ? "step" : "reduce", &work))
             return;
     }
@@ -415,7 +423,7 @@ static void finish_phase(pst_worker *w)
      * worker wrote; acquire: and, through the caller, after what the others wrote. */
     const uint32_t before =
         atomic_fetch_add_explicit(&p->finished, 1, memory_order_acq_rel);
-    if (before + 1 == (uint32_t)p->ranks)
+    if ((before + 1) % PST__ENDED_EARLY == (uint32_t)p->ranks)
         pst__futex_wake(&p->finished, true);
 }
 

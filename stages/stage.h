@@ -16,7 +16,8 @@
  *     input_grad   I                       ... handed to the stage before
  *     scratch      within one callback only
  *
- * Contents of fresh buffers are undefined. All are 64-byte aligned.
+ * Contents of fresh buffers are undefined (NaN where the library was configured with
+ * --enable-debug). All are 64-byte aligned.
  */
 #ifndef PENSTOCK_STAGE_H
 #define PENSTOCK_STAGE_H

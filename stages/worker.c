@@ -192,6 +192,19 @@ static bool length_fits(pst_worker *w, const pst_step *step, const char *what,
     return fail(w);
 }
 
+/* Of debug builds: what a callback reads of a buffer before it wrote there is NaN, be
+ * it from a slot's last owner or beyond the rows of a smaller microbatch. */
+static void spoil(void *fresh, size_t bytes)
+{
+#ifdef PST_DEBUG
+    if (fresh)
+        memset(fresh, 0xff, bytes);
+#else
+    (void)fresh;
+    (void)bytes;
+#endif
+}
+
 static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
                     pst_work *work)
 {
@@ -201,6 +214,10 @@ static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage 
         work->output = buffer(w, w->pipeline->stages[after].rank, step->output);
         work->output_bytes = s->output_bytes;
     }
+    spoil(work->scratch, s->scratch_bytes);
+    spoil(work->output, s->output_bytes);
+    spoil(work->saved_for_input, s->saved_for_input_bytes);
+    spoil(work->saved_for_weight, s->saved_for_weight_bytes);
     if (!call(w, s->forward, step, "forward", work))
         return false;
     return after < 0 ||
@@ -217,6 +234,9 @@ static bool backward_input(pst_worker *w, const pst_step *step,
             buffer(w, w->pipeline->stages[before].rank, step->input_grad);
         work->input_grad_bytes = s->input_bytes;
     }
+    spoil(work->scratch, s->scratch_bytes);
+    spoil(work->input_grad, s->input_bytes);
+    spoil(work->kept, s->kept_bytes);
     if (!call(w, s->backward_input, step, "backward-input", work))
         return false;
     return length_fits(w, step, "input gradient", work->input_grad_bytes,
@@ -241,6 +261,7 @@ static bool backward_weight(pst_worker *w, const pst_step *step,
         work->gradients = buffer(w, w->rank, step->waiting);
         memset(work->gradients, 0, bytes);
     }
+    spoil(work->scratch, s->scratch_bytes);
     if (!call(w, s->backward_weight, step, "backward-weight", work))
         return false;
     const uint32_t *merges = w->pipeline->run.program->footprint->rank[w->rank].merges;

@@ -15,12 +15,6 @@ expect 0 '~validation*' '' train $shape --checkpoint run --steps 6 --stop-at 3
 before=$(sums run)
 
 abort_status=134 segv_status=139 # how shells tell of a signal
-sanitized=false
-# Sanitizers have handlers of their own, and messages.
-if nm "$(command -v pipetrain)" 2>/dev/null | grep -q '__[at]san_init' ||
-    ldd "$(command -v pipetrain)" 2>/dev/null | grep -q 'lib[at]san'; then
-    sanitized=true
-fi
 
 # faulty LIMIT STATUS ERR SPEC ARGUMENT...: a resumed run with that fault. ERR is as in
 # expect. It ends within LIMIT seconds, and neither harms the checkpoint nor lives on.
@@ -58,14 +52,12 @@ try_place() {
   rank 1 *
   rank 2 has been in *; the culprit
   rank 3 *" "$at,op=$op",kind=error "$@"
-    if ! $sanitized; then
-        faulty 3 $abort_status \
-            "pipetrain: SIGABRT (abort) in $where, $name, on rank 2, in step 4" \
-            "$at,op=$op",kind=abort "$@"
-        faulty 3 $segv_status \
-            "pipetrain: SIGSEGV (invalid memory access) in $where, $name, on rank 2, in step 4" \
-            "$at,op=$op",kind=segv "$@"
-    fi
+    faulty 3 $abort_status \
+        "pipetrain: SIGABRT (abort) in $where, $name, on rank 2, in step 4" \
+        "$at,op=$op",kind=abort "$@"
+    faulty 3 $segv_status \
+        "pipetrain: SIGSEGV (invalid memory access) in $where, $name, on rank 2, in step 4" \
+        "$at,op=$op",kind=segv "$@"
     faulty 3 1 \
         "pipetrain: exit() was called in $where, $name, on rank 2, in step 4; this run is not complete" \
         "$at,op=$op",kind=exit "$@"
@@ -110,13 +102,11 @@ faulty 3 1 'pipetrain: exit() was called in the data reader, in step 4; this run
     op=data,kind=exit
 faulty 4 1 "pipetrain: stuck for longer than the watchdog's limit in the data reader, in step 4" \
     op=data,kind=hang --watchdog 1
-if ! $sanitized; then
-    faulty 3 $abort_status 'pipetrain: SIGABRT (abort) in the data reader, in step 4' \
-        op=data,kind=abort
-    faulty 3 $segv_status \
-        'pipetrain: SIGSEGV (invalid memory access) in the data reader, in step 4' \
-        op=data,kind=segv
-fi
+faulty 3 $abort_status 'pipetrain: SIGABRT (abort) in the data reader, in step 4' \
+    op=data,kind=abort
+faulty 3 $segv_status \
+    'pipetrain: SIGSEGV (invalid memory access) in the data reader, in step 4' \
+    op=data,kind=segv
 
 # ---- numbers that are none --------------------------------------------------
 

@@ -125,9 +125,10 @@ static planned *due(pst_faults *faults, pst_fault_op op, const pst_work *work)
     for (int i = 0; i < faults->count; i++) {
         planned *p = &faults->plan[i];
         const pst_fault *f = &p->fault;
-        if (!p->done && f->op == op && f->stage == work->stage &&
+        /* `done` last: until the stage fits it is another worker's. */
+        if (f->op == op && f->stage == work->stage &&
             f->microbatch == work->microbatch &&
-            (f->step == 0 || f->step == work->iteration + 1))
+            (f->step == 0 || f->step == work->iteration + 1) && !p->done)
             return p;
     }
     return NULL;

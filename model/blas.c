@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <penstock/blas.h>
 
@@ -43,6 +45,24 @@ void pst_blas_describe(pst_blas_info *info)
                             .kernels = pst__kernels()->level};
 }
 
+/*
+ * How many threads may be in a product at once: each takes a buffer out of a fixed
+ * table, and OpenBLAS ends the program where there is none left. The table has two for
+ * each thread of the build, at least 50, and from 0.3.21 on (that is what was tried; it
+ * may be earlier) another of 512 comes to it. INT_MAX: this build does not say.
+ */
+static int most_callers(void)
+{
+    const char *config = openblas_get_config();
+    const char *at = strstr(config, "MAX_THREADS=");
+    int threads, major = 0, minor = 0, patch = 0;
+    if (!at || sscanf(at, "MAX_THREADS=%d", &threads) != 1 || threads > 1000000)
+        return INT_MAX;
+    sscanf(config, "OpenBLAS %d.%d.%d", &major, &minor, &patch);
+    const int table = threads > 25 ? 2 * threads : 50;
+    return table + (10000 * major + 100 * minor + patch >= 321 ? 512 : 0);
+}
+
 pst_status pst_blas_check(const pst_env *env, int workers, pst_error *err)
 {
     if (threading() == PST_BLAS_SERIAL && workers > 1)
@@ -53,6 +73,11 @@ pst_status pst_blas_check(const pst_env *env, int workers, pst_error *err)
             "select libopenblas0-pthread (update-alternatives --config "
             "libopenblas.so.0-x86_64-linux-gnu), or use one stage",
             workers);
+    if (workers > most_callers())
+        return pst_error_set(err, PST_ESYSTEM,
+                             "%d workers call OpenBLAS at once; this build has buffers "
+                             "for %d, and ends the program where there are more (%s)",
+                             workers, most_callers(), openblas_get_config());
     if (openblas_get_num_threads() > 1)
         pst_log(
             env, PST_LOG_WARNING,

@@ -35,7 +35,8 @@ PST_API void pst_blas_describe(pst_blas_info *info);
  * started threads of its own that will idle (set OPENBLAS_NUM_THREADS=1 before
  * the program starts).
  * Errors: PST_ESYSTEM  the serial build with more than one worker: it gives wrong
- *         products then; names the package that works (libopenblas0-pthread).
+ *         products then; names the package that works (libopenblas0-pthread). More
+ *         workers than this OpenBLAS has buffers for.
  */
 PST_API pst_status pst_blas_check(const pst_env *env, int workers, pst_error *err);
 

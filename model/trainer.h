@@ -49,6 +49,11 @@ typedef struct pst_trainer_options {
     const pst_schedule *schedule;  /* S and m come from it; borrowed for create */
     uint64_t seed;                 /* of initial weights and dropout            */
     pst_pipeline_options pipeline; /* ties and combine are the trainer's       */
+    /* Called by create with the table of all `count` stages, those of every replica,
+     * before the pipeline is made of it; may put callbacks of its own around them
+     * (fault.h, finite.h). NULL: nothing. */
+    pst_status (*decorate)(void *user, pst_stage *stages, int count, pst_error *err);
+    void *decorate_user;
 } pst_trainer_options;
 
 typedef struct pst_trainer pst_trainer;

@@ -187,20 +187,28 @@ static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
     return PST_OK;
 }
 
-/* Name the first tensor that is not finite. */
+/* Name the first microbatch and the first tensor that are not finite. */
 static pst_status not_finite(const pst_trainer *t, int64_t iteration, pst_error *err)
 {
+    char loss[64] = "";
+    int bad = 0;
+    while (bad < t->microbatches && isfinite(t->loss[bad]))
+        bad++;
+    if (bad < t->microbatches)
+        snprintf(loss, sizeof loss, "the loss of microbatch %d", bad);
     for (size_t i = 0; i < t->tensor_count; i++)
         if (!isfinite(t->squares[i]))
             return pst_error_set(
                 err, PST_ENUMERIC,
-                "step %lld: the gradient of %s is not finite; no weight "
+                "step %lld: %s%sthe gradient of %s %s not finite; no weight "
                 "was changed. A lower rate, or clipping, would work",
-                (long long)iteration + 1, t->weights[i].name);
+                (long long)iteration + 1, loss, *loss ? " and " : "",
+                t->weights[i].name, *loss ? "are" : "is");
     return pst_error_set(err, PST_ENUMERIC,
-                         "step %lld: the loss is not finite; no weight was changed. A "
-                         "lower rate, or clipping, would work",
-                         (long long)iteration + 1);
+                         "step %lld: %s is not finite; no weight was changed. A lower "
+                         "rate, or clipping, would work",
+                         (long long)iteration + 1,
+                         *loss ? loss : "the sum of all losses or of all gradients");
 }
 
 /* Between `reduce` and `step` of all stages: the global norm, and what clips it. */
@@ -362,6 +370,8 @@ static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *opti
     pst_status status = stages && ties && rank_of_stage
                             ? cut_model(t, stages, err)
                             : pst_error_no_memory(err, "a trainer", 0);
+    if (status == PST_OK && options->decorate)
+        status = options->decorate(options->decorate_user, stages, (int)all, err);
     if (status == PST_OK)
         status = make_pipeline(t, options, stages, ties, rank_of_stage, err);
     pst_release(&t->env, rank_of_stage);
@@ -429,7 +439,12 @@ void pst_trainer_destroy(pst_trainer *trainer)
     if (!trainer)
         return;
     const pst_env env = trainer->env;
+    size_t bytes;
+    const int left =
+        trainer->pipeline ? pst_pipeline_abandoned(trainer->pipeline, &bytes) : 0;
     pst_pipeline_destroy(trainer->pipeline);
+    if (left > 0)
+        return; /* a callback that may still return reads slices and batch */
     if (trainer->blas > 0)
         pst_blas_release(trainer->blas - 1);
     pst_release(&env, trainer->slices);

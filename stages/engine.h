@@ -13,7 +13,8 @@
  *
  * A fault sets `ended`, which every waiting worker looks at (doorbell.h), and they all
  * finish the phase at once. Whatever is not atomic belongs to the caller between
- * phases, and within one to the worker of the rank it is for.
+ * phases, and within one to the worker of the rank it is for; `report` belongs to
+ * whoever set `failed`.
  */
 #ifndef PENSTOCK_STAGES_ENGINE_H
 #define PENSTOCK_STAGES_ENGINE_H
@@ -41,6 +42,12 @@ enum { PST__GOES_ON, PST__FAILED, PST__CANCELLED, PST__TIMED_OUT };
 /* What a worker is doing, for the dump. */
 enum { PST__IDLE, PST__WAITS, PST__RUNS, PST__REDUCES, PST__STEPS };
 
+/* A bit of `finished` beside its count: the run has ended early, so look. */
+#define PST__ENDED_EARLY 0x80000000u
+
+/* In `failed`: no rank's error counts, the watchdog's does. */
+#define PST__WATCHDOG UINT32_MAX
+
 /* One loaded schedule. */
 typedef struct pst_program {
     pst_footprint *footprint;
@@ -66,6 +73,7 @@ typedef struct pst_worker {
     _Alignas(PST__CACHE_LINE) pst_doorbell doorbell;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 position; /* steps of the phase done */
     pst_atomic_u32 state;                              /* PST__IDLE and so on   */
+    pst_atomic_u64 since_ns; /* when it began or ended an action, whichever is last */
     _Alignas(PST__CACHE_LINE) pst_pipeline *pipeline;
     int rank;
     bool started;
@@ -104,15 +112,17 @@ struct pst_pipeline {
     size_t channel_count;
     pst_lengths *lengths; /* [stages][microbatches] of the present program     */
     size_t length_room;
-    bool dirty;  /* a run was ended early: channels may hold messages          */
-    bool broken; /* a worker is in a callback that has not returned            */
+    bool dirty;   /* a run was ended early: channels may hold messages          */
+    bool broken;  /* a worker is in a callback that has not returned            */
+    char *report; /* [report_room] what every rank did when the run ended early  */
+    size_t report_room;
     pst_run run;
     pst_worker *workers; /* [ranks]                                            */
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 start;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 finished;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 ended; /* PST__GOES_ON and so on   */
     pst_atomic_u32 quit;   /* not 0: workers end instead of the next phase     */
-    pst_atomic_u32 failed; /* 1 + the rank whose error counts                  */
+    pst_atomic_u32 failed; /* 1 + the rank whose error counts, PST__WATCHDOG   */
 };
 
 /* The stage that uses what `stage` makes, and the one before it; -1 at a
@@ -130,5 +140,23 @@ static inline int pst__stage_before(const pst_pipeline *p, int stage)
 /* End the present run for reason `why` unless it has ended; wakes every worker.
  * Async-signal-safe. */
 void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why);
+
+/* Be the one who says why the run ends: `who` is 1 + a rank or PST__WATCHDOG. False:
+ * another was first. */
+bool pst__pipeline_claim_fault(pst_pipeline *pipeline, uint32_t who);
+
+/* Write down where every rank is, with `culprit` marked. Only for who has claimed. */
+void pst__pipeline_write_report(pst_pipeline *pipeline, int culprit);
+
+/* The rank to blame where nothing moves: the one that has been in a callback for
+ * longest, or the one at the end of a chain of waits. */
+int pst__pipeline_culprit(const pst_pipeline *pipeline);
+
+/* How many other ranks wait, over any number of ranks between, for `rank`. */
+int pst__pipeline_waiters(const pst_pipeline *pipeline, int rank);
+
+/* "stage 1, microbatch 2, forward (1F2)", or what else the rank is at; returns text. */
+char *pst__pipeline_place_text(const pst_pipeline *pipeline, int rank, char *text,
+                               size_t size);
 
 #endif

@@ -2,6 +2,8 @@
 # stages/ - the runtime; uses sched/.
 
 pkginclude_HEADERS += \
+	%D%/fault.h \
+	%D%/finite.h \
 	%D%/stage.h \
 	%D%/trace.h \
 	%D%/pipeline.h
@@ -12,6 +14,9 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/budget.c \
 	%D%/channel.c \
 	%D%/dump.c \
+	%D%/fault.c \
+	%D%/fault_text.c \
+	%D%/finite.c \
 	%D%/footprint.c \
 	%D%/links.c \
 	%D%/pipeline.c \

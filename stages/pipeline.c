@@ -13,6 +13,9 @@
  * about what being woken costs. */
 enum { SPIN_NS = 50000 };
 
+/* No line of pst_pipeline_dump() is longer. */
+enum { REPORT_LINE = 256 };
+
 /* `count` stages of one replica, of which `stage` is one. */
 static pst_status check_sizes(const pst_stage *stages, int count, int stage,
                               pst_error *err)
@@ -110,7 +113,9 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
     p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);
     p->ties = pst_allocate_array(&p->env, ties, sizeof *p->ties);
     p->workers = pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->workers);
-    if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers)
+    p->report_room = (size_t)p->ranks * REPORT_LINE + 1;
+    p->report = pst_allocate(&p->env, p->report_room);
+    if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers || !p->report)
         return pst_error_no_memory(err, "a pipeline", 0);
     for (size_t stage = 0; stage < count; stage++) {
         p->stages[stage].stage = stages[stage];
@@ -267,10 +272,24 @@ void pst_pipeline_worker(const pst_pipeline *pipeline, int rank, pst_worker_info
     info->memory_bytes = w->resident.bytes + w->working.bytes;
 }
 
-/* False: a worker is in a callback that may still return, and then needs its memory. */
-static bool stop_workers(pst_pipeline *p)
+const char *pst_pipeline_report(const pst_pipeline *pipeline)
 {
-    bool all = true;
+    return pipeline->report;
+}
+
+/* Has this worker come back from its last phase, or will it at once? */
+static bool is_back(const pst_pipeline *p, const pst_worker *w)
+{
+    /* relaxed: from here on it only looks at `quit`, and joining orders the rest. */
+    return !p->broken ||
+           atomic_load_explicit(&w->state, memory_order_relaxed) == PST__IDLE;
+}
+
+/* The number of workers in a callback that may still return, and then needs its memory.
+ */
+static int stop_workers(pst_pipeline *p)
+{
+    int left = 0;
     /* relaxed: the next line publishes it. Not in `run`, which a worker that never came
      * back may still read. */
     atomic_store_explicit(&p->quit, 1, memory_order_relaxed);
@@ -282,14 +301,14 @@ static bool stop_workers(pst_pipeline *p)
         pst_worker *w = &p->workers[rank];
         if (!w->started)
             continue;
-        if (p->broken) {
-            pst__thread_detach(&w->thread);
-            all = false;
-        } else {
+        if (is_back(p, w)) {
             pst__thread_join(&w->thread);
+        } else {
+            pst__thread_detach(&w->thread);
+            left++;
         }
     }
-    return all;
+    return left;
 }
 
 static void release_all(pst_pipeline *p)
@@ -310,6 +329,7 @@ static void release_all(pst_pipeline *p)
     pst_release(&env, p->channels);
     pst_release(&env, p->programs);
     pst_release(&env, p->lengths);
+    pst_release(&env, p->report);
     pst_release(&env, p->workers);
     pst_release(&env, p->ties);
     pst_release(&env, p->rank_of_stage);
@@ -321,10 +341,15 @@ void pst_pipeline_destroy(pst_pipeline *pipeline)
 {
     if (!pipeline)
         return;
-    const bool mine = !pipeline->workers || stop_workers(pipeline);
-    if (mine)
+    size_t bytes = 0;
+    if (pipeline->workers)
+        pst_pipeline_abandoned(pipeline, &bytes);
+    const int left = pipeline->workers ? stop_workers(pipeline) : 0;
+    if (left == 0)
         release_all(pipeline);
     else
         pst_log(&pipeline->env, PST_LOG_ERROR,
-                "a stage's callback has not returned; its pipeline's memory stays");
+                "%d worker%s in a callback that does not return; %zu bytes of memory "
+                "stay with %s",
+                left, left == 1 ? " is" : "s are", bytes, left == 1 ? "it" : "them");
 }

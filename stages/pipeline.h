@@ -8,8 +8,9 @@
  * its actions in its row's order. Any number of pipelines may live in a process.
  *
  * Threads: calls on one pipeline come from one thread at a time, apart from
- * pst_pipeline_cancel(). Workers have all signals blocked; the caller's signal
- * mask and affinity stay as they are.
+ * pst_pipeline_cancel(). Workers have all signals blocked but those of their own
+ * faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP); the caller's signal mask and
+ * affinity stay as they are.
  */
 #ifndef PENSTOCK_PIPELINE_H
 #define PENSTOCK_PIPELINE_H
@@ -104,11 +105,15 @@ PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
  * as microbatches). `iteration` is handed to callbacks and messages. In a list with
  * backward actions: gradients are zeroed first, and after the last action come ties,
  * `reduce`, `combine` and `step`; but a list with STEPs has a stage's `reduce` and
- * `step` there, without ties and `combine`. Errors: PST_ECALLBACK's text names stage,
- * microbatch and op, and carries the callback's own sentence (its status is returned
- * where it is not PST_OK); PST_ETIMEOUT's names what each rank waits for. After an
- * error buffers hold garbage but weights and the pipeline may be used again, unless a
- *         callback never returned: then every later run is refused.
+ * `step` there, without ties and `combine`.
+ * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the
+ *         callback's own sentence (its status is returned where it is not PST_OK);
+ *         PST_ETIMEOUT's begins with the rank to blame and where it is;
+ *         pst_pipeline_report() then tells of every rank. After an error buffers hold
+ *         garbage but weights and the pipeline may be used again. A run that ends
+ *         early returns within 2 s; a callback that has not returned by then cannot
+ *         be stopped: its thread and the pipeline's memory are abandoned, the text
+ *         says how many and how much, and every later run is refused.
  */
 PST_API pst_status pst_pipeline_run(pst_pipeline *pipeline, int program,
                                     int microbatches, int64_t iteration,
@@ -137,7 +142,31 @@ PST_API int pst_cpu_budget(void);
  * that the whole text has (as snprintf). */
 PST_API size_t pst_pipeline_dump(const pst_pipeline *pipeline, char *text, size_t size);
 
-/* Ends and joins the workers. NULL allowed. Not during a run. */
+/* What each rank was doing or waited for when the last run was ended by an error or by
+ * the watchdog, as pst_pipeline_dump(), with the culprit marked; else "". Borrowed
+ * until the next run. */
+PST_API const char *pst_pipeline_report(const pst_pipeline *pipeline);
+
+/* Workers that are still in a callback after a run that had to end without them, and
+ * the bytes that stay with them: the whole pipeline's, since a callback may write into
+ * its neighbours' memory. Not during a run. */
+PST_API int pst_pipeline_abandoned(const pst_pipeline *pipeline, size_t *bytes);
+
+/* What a worker is at. */
+typedef struct pst_place {
+    int rank;
+    int stage;      /* -1: none                                                */
+    int microbatch; /* -1: none                                                */
+    int64_t iteration;
+    const char *name; /* "forward", "reduce" and so on, constant; "no action"    */
+} pst_place;
+
+/* 1 with *place filled in where the calling thread is one of the pipeline's workers,
+ * else 0. Async-signal-safe: for handlers of SIGSEGV and its like. */
+PST_API int pst_pipeline_here(const pst_pipeline *pipeline, pst_place *place);
+
+/* Ends and joins the workers. NULL allowed. Not during a run. Memory that a callback
+ * which never returned may still use stays, and the log tells how much. */
 PST_API void pst_pipeline_destroy(pst_pipeline *pipeline);
 
 PST_END_DECLS

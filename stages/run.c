@@ -2,9 +2,13 @@
 /* run.c - one iteration, as its caller sees it: phases, watchdog, faults. */
 #include "stages/run.h"
 
-#include <string.h>
+#include <stdio.h>
 
-enum { GRACE_NS = 2000000000 }; /* for workers to come back after a fault */
+/* For workers to come back after a fault: those between callbacks do so at once. */
+enum { GRACE_NS = 1500000000 };
+
+/* At most so long the watchdog sleeps between two looks. */
+enum { NAP_NS = 100000000 };
 
 void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why)
 {
@@ -16,6 +20,20 @@ void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why)
         return;
     for (int rank = 0; rank < pipeline->ranks; rank++)
         pst__doorbell_alarm(&pipeline->workers[rank].doorbell);
+    /* release: pairs with the acquire of all_finished(), after which the caller looks
+     * at `ended`. It changes the word, so that a caller about to sleep does not. */
+    atomic_fetch_or_explicit(&pipeline->finished, PST__ENDED_EARLY,
+                             memory_order_release);
+    pst__futex_wake(&pipeline->finished, true);
+}
+
+bool pst__pipeline_claim_fault(pst_pipeline *pipeline, uint32_t who)
+{
+    uint32_t nobody = 0;
+    /* release: pairs with the acquire in find_fault(), so that the error of `who`, who
+     * may not have finished, is read whole. */
+    return atomic_compare_exchange_strong_explicit(
+        &pipeline->failed, &nobody, who, memory_order_release, memory_order_relaxed);
 }
 
 void pst_pipeline_cancel(pst_pipeline *pipeline)
@@ -28,7 +46,7 @@ static bool all_finished(pst_pipeline *p, uint32_t *finished)
 {
     /* acquire: pairs with finish_phase() of each worker. */
     *finished = atomic_load_explicit(&p->finished, memory_order_acquire);
-    return *finished == (uint32_t)p->ranks;
+    return *finished % PST__ENDED_EARLY == (uint32_t)p->ranks;
 }
 
 void pst__pipeline_wait_idle(pst_pipeline *pipeline)
@@ -52,27 +70,31 @@ static uint64_t movement(pst_pipeline *p)
     return sum;
 }
 
-/* False: nothing moved for longer than the limit. */
+static bool has_ended(pst_pipeline *p)
+{
+    /* acquire: pairs with the seq_cst exchange in pst__pipeline_end(). */
+    return atomic_load_explicit(&p->ended, memory_order_acquire) != PST__GOES_ON;
+}
+
+/* Until all have finished, or the run is ended early. False: nothing moved for longer
+ * than the limit. */
 static bool wait_for_workers(pst_pipeline *p)
 {
     const double seconds = p->options.watchdog_seconds;
-    if (seconds < 0 || seconds > 1e9) {
-        pst__pipeline_wait_idle(p);
-        return true;
-    }
-    const uint64_t limit = (uint64_t)(seconds * 1e9);
-    const uint64_t nap = limit / 4 + 1;
+    const bool watched = seconds > 0 && seconds <= 1e9;
+    const uint64_t limit = watched ? (uint64_t)(seconds * 1e9) : 0;
+    const uint64_t nap = !watched ? 0 : limit / 16 < NAP_NS ? limit / 16 + 1 : NAP_NS;
     uint64_t moved_at = pst__now_ns();
     uint64_t last = movement(p);
     uint32_t finished;
-    while (!all_finished(p, &finished)) {
+    while (!all_finished(p, &finished) && !has_ended(p)) {
         pst__futex_wait(&p->finished, finished, nap);
         const uint64_t now = pst__now_ns();
         const uint64_t present = movement(p);
         if (present != last) {
             last = present;
             moved_at = now;
-        } else if (now - moved_at >= limit) {
+        } else if (watched && now - moved_at >= limit) {
             return all_finished(p, &finished);
         }
     }
@@ -93,47 +115,72 @@ static bool wait_for_return(pst_pipeline *p)
     return true;
 }
 
-/* The list does not move: say who waits for what, then bring the workers back. */
+/* How the error of a run ends: nothing, or what could not be stopped. */
+static const char *abandoned_text(const pst_pipeline *p, char *text, size_t size)
+{
+    size_t bytes;
+    const int workers = pst_pipeline_abandoned(p, &bytes);
+    text[0] = '\0';
+    if (workers > 0)
+        snprintf(text, size,
+                 "; %d thread%s in a callback that does not return %s abandoned, and "
+                 "%zu bytes of memory",
+                 workers, workers == 1 ? "" : "s", workers == 1 ? "is" : "are", bytes);
+    return text;
+}
+
+/* The list does not move: say who is to blame, then bring the workers back. */
 static pst_status time_out(pst_pipeline *p, pst_error *err)
 {
-    char text[sizeof err->text - 128];
-    const size_t length = pst_pipeline_dump(p, text, sizeof text);
-    for (char *newline = text; (newline = strchr(newline, '\n'));)
-        *newline = ';';
-    const size_t last = strlen(text);
-    if (length < sizeof text && last > 0 && text[last - 1] == ';')
-        text[last - 1] = '\0';
+    char place[192], waiters[64] = "", rest[160];
+    const int culprit = pst__pipeline_culprit(p);
+    const int waiting = pst__pipeline_waiters(p, culprit);
+    pst__pipeline_place_text(p, culprit, place, sizeof place);
+    pst__pipeline_write_report(p, culprit);
     pst__pipeline_end(p, PST__TIMED_OUT);
     p->broken = !wait_for_return(p);
-    return pst_error_set(err, PST_ETIMEOUT, "no action ended for %g s: %s",
-                         p->options.watchdog_seconds, text);
+    if (waiting > 0)
+        snprintf(waiters, sizeof waiters, "; %d other rank%s for it", waiting,
+                 waiting == 1 ? " waits" : "s wait");
+    return pst_error_set(err, PST_ETIMEOUT,
+                         "rank %d is in %s, and no action has ended for %g s, the "
+                         "watchdog's limit%s%s",
+                         culprit, place, p->options.watchdog_seconds, waiters,
+                         abandoned_text(p, rest, sizeof rest));
 }
 
 static pst_status find_fault(pst_pipeline *p, pst_error *err)
 {
+    char rest[160];
     /* acquire: pairs with the release in pst__pipeline_end(). */
     const uint32_t why = atomic_load_explicit(&p->ended, memory_order_acquire);
     if (why == PST__GOES_ON)
         return PST_OK;
+    p->broken = !wait_for_return(p);
+    abandoned_text(p, rest, sizeof rest);
     if (why == PST__CANCELLED)
-        return pst_error_set(err, PST_ECALLBACK, "the run was cancelled");
-    /* relaxed: all workers have finished, which orders it. */
-    const uint32_t failed = atomic_load_explicit(&p->failed, memory_order_relaxed);
+        return pst_error_set(err, PST_ECALLBACK, "the run was cancelled%s", rest);
+    /* acquire: pairs with the release in pst__pipeline_claim_fault(). */
+    const uint32_t failed = atomic_load_explicit(&p->failed, memory_order_acquire);
     const pst_error *own = &p->workers[failed - 1].error;
-    return pst_error_set(err, own->status, "%s", own->text);
+    return pst_error_set(err, own->status, "%s%s", own->text, rest);
 }
 
 static pst_status run_phase(pst_pipeline *p, pst_phase phase, pst_error *err)
 {
     p->run.phase = phase;
-    /* relaxed: the next line publishes it. */
-    atomic_store_explicit(&p->finished, 0, memory_order_relaxed);
+    /* acq_rel: where a cancellation has set its bit, that `ended` is set is seen; the
+     * next line publishes the 0. */
+    atomic_exchange_explicit(&p->finished, 0, memory_order_acq_rel);
     /* release: pairs with the acquire in pst__wait_change(), after which workers read
      * `run` and everything else that was set up. */
     atomic_fetch_add_explicit(&p->start, 1, memory_order_release);
     pst__futex_wake(&p->start, true);
-    if (!wait_for_workers(p))
-        return time_out(p, err);
+    if (!wait_for_workers(p)) {
+        if (pst__pipeline_claim_fault(p, PST__WATCHDOG))
+            return time_out(p, err);
+        pst__pipeline_end(p, PST__FAILED); /* as a rank does that failed just now */
+    }
     return find_fault(p, err);
 }
 
@@ -210,6 +257,7 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
                              microbatches, f->microbatches);
     if (p->dirty)
         clean(p);
+    p->report[0] = '\0';
     p->run.program = &p->programs[program];
     p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
     p->run.iteration = iteration;

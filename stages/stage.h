@@ -22,7 +22,8 @@
  *     sequence     F of slice 0 ... I of slice 0, which is the last (check.h);
  *                  without backward ... F of the last slice
  *
- * Contents of fresh buffers are undefined. All are 64-byte aligned.
+ * Contents of fresh buffers are undefined (NaN where the library was configured with
+ * --enable-debug). All are 64-byte aligned.
  */
 #ifndef PENSTOCK_STAGE_H
 #define PENSTOCK_STAGE_H

@@ -35,6 +35,9 @@ pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *ar
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    static const int own_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    for (size_t i = 0; i < sizeof own_faults / sizeof *own_faults; i++)
+        sigdelset(&all, own_faults[i]);
     int refused = pthread_sigmask(SIG_SETMASK, &all, &before);
     if (refused)
         return pst_error_set(err, PST_ESYSTEM, "signals cannot be blocked: %s",

@@ -20,8 +20,9 @@ typedef struct pst_thread {
 } pst_thread;
 
 /*
- * Start a thread that runs main(argument) with all signals blocked; the caller's
- * mask stays as it is. `name` is cut to 15 letters.
+ * Start a thread that runs main(argument) with all signals blocked but those that it
+ * can cause itself by a fault: blocked, they would end the process without the host's
+ * handler. The caller's mask stays as it is. `name` is cut to 15 letters.
  * Errors: PST_ESYSTEM.
  */
 pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *argument,

@@ -18,6 +18,11 @@ static void show_position(pst_worker *w, uint32_t position)
     atomic_store_explicit(&w->position, position, memory_order_relaxed);
 }
 
+static void show_time(pst_worker *w, uint64_t now_ns)
+{
+    atomic_store_explicit(&w->since_ns, now_ns, memory_order_relaxed);
+}
+
 /* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller
  * reads. */
 static bool has_ended(const pst_pipeline *p)
@@ -29,10 +34,8 @@ static bool has_ended(const pst_pipeline *p)
 static bool fail(pst_worker *w)
 {
     pst_pipeline *p = w->pipeline;
-    uint32_t none = 0;
-    /* relaxed: read after all have finished, which orders it. */
-    atomic_compare_exchange_strong_explicit(&p->failed, &none, (uint32_t)w->rank + 1,
-                                            memory_order_relaxed, memory_order_relaxed);
+    if (pst__pipeline_claim_fault(p, (uint32_t)w->rank + 1))
+        pst__pipeline_write_report(p, w->rank);
     pst__pipeline_end(p, PST__FAILED);
     return false;
 }
@@ -198,6 +201,19 @@ static bool length_fits(pst_worker *w, const pst_step *step, const pst_work *wor
     return fail(w);
 }
 
+/* Of debug builds: what a callback reads of a buffer before it wrote there is NaN, be
+ * it from a slot's last owner or beyond the rows of a smaller microbatch. */
+static void spoil(void *fresh, size_t bytes)
+{
+#ifdef PST_DEBUG
+    if (fresh)
+        memset(fresh, 0xff, bytes);
+#else
+    (void)fresh;
+    (void)bytes;
+#endif
+}
+
 static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage *placed,
                     pst_work *work)
 {
@@ -207,6 +223,10 @@ static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage 
         work->output = buffer(w, w->pipeline->stages[after].rank, step->output);
         work->output_bytes = s->output_bytes;
     }
+    spoil(work->scratch, s->scratch_bytes);
+    spoil(work->output, s->output_bytes);
+    spoil(work->saved_for_input, s->saved_for_input_bytes);
+    spoil(work->saved_for_weight, s->saved_for_weight_bytes);
     if (!call(w, s->forward, step, "forward", work))
         return false;
     return after < 0 ||
@@ -223,6 +243,9 @@ static bool backward_input(pst_worker *w, const pst_step *step,
             buffer(w, w->pipeline->stages[before].rank, step->input_grad);
         work->input_grad_bytes = s->input_bytes;
     }
+    spoil(work->scratch, s->scratch_bytes);
+    spoil(work->input_grad, s->input_bytes);
+    spoil(work->kept, s->kept_bytes);
     if (!call(w, s->backward_input, step, "backward-input", work))
         return false;
     return length_fits(w, step, work, "input gradient", work->input_grad_bytes,
@@ -247,6 +270,7 @@ static bool backward_weight(pst_worker *w, const pst_step *step,
         work->gradients = buffer(w, w->rank, step->waiting);
         memset(work->gradients, 0, bytes);
     }
+    spoil(work->scratch, s->scratch_bytes);
     if (!call(w, s->backward_weight, step, "backward-weight", work))
         return false;
     const uint32_t *merges = w->pipeline->run.program->footprint->rank[w->rank].merges;
@@ -325,9 +349,11 @@ static bool compute(pst_worker *w, const pst_step *step, const pst_placed_stage 
 static void note(pst_worker *w, const pst_step *step, uint64_t start_ns)
 {
     const int cpu = pst__thread_cpu();
+    const uint64_t end_ns = pst__now_ns();
+    show_time(w, end_ns);
     w->events[w->event_count++] =
         (pst_trace_event){.start_ns = start_ns,
-                          .end_ns = pst__now_ns(),
+                          .end_ns = end_ns,
                           .microbatch = step->action.microbatch,
                           .iteration = (uint32_t)w->pipeline->run.iteration,
                           .stage = step->action.stage,
@@ -379,6 +405,7 @@ static bool run_step(pst_worker *w, const pst_step *step)
         return false;
     show_state(w, PST__RUNS);
     const uint64_t start_ns = pst__now_ns();
+    show_time(w, start_ns);
     pst_work work = prepare(w, step, placed, lengths);
     if (!compute(w, step, placed, &work))
         return false;
@@ -408,6 +435,7 @@ static void run_actions(pst_worker *w)
     const pst_run *run = &w->pipeline->run;
     const pst_rank_footprint *row = &run->program->footprint->rank[w->rank];
     w->event_count = 0;
+    show_time(w, pst__now_ns());
     if (run->program->footprint->training)
         zero_gradients(w);
     for (size_t i = 0; i < row->step_count; i++) {
@@ -442,6 +470,7 @@ static void run_stages(pst_worker *w, bool step)
                          .gradients = placed->gradients,
                          .optimizer = placed->optimizer};
         show_position(w, (uint32_t)stage);
+        show_time(w, pst__now_ns());
         if (has_ended(p) || !call(w, function, NULL, step ? "step" : "reduce", &work))
             return;
     }
@@ -478,7 +507,7 @@ static void finish_phase(pst_worker *w)
      * worker wrote; acquire: and, through the caller, after what the others wrote. */
     const uint32_t before =
         atomic_fetch_add_explicit(&p->finished, 1, memory_order_acq_rel);
-    if (before + 1 == (uint32_t)p->ranks)
+    if ((before + 1) % PST__ENDED_EARLY == (uint32_t)p->ranks)
         pst__futex_wake(&p->finished, true);
 }
 

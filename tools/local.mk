@@ -38,14 +38,18 @@ pipesim_LDADD = %D%/libtools.la libpenstock.la
 
 bin_PROGRAMS += pipetrain
 pipetrain_SOURCES = \
+	%D%/crash.c \
 	%D%/pipetrain.c \
 	%D%/pipetrain_reference.c \
 	%D%/pipetrain_train.c \
 	%D%/progress.c \
 	%D%/train_log.c \
+	%D%/train_faults.c \
 	%D%/train_picture.c \
+	%D%/crash.h \
 	%D%/pipetrain.h \
 	%D%/progress.h \
+	%D%/train_faults.h \
 	%D%/train_log.h \
 	%D%/train_picture.h
 pipetrain_CPPFLAGS = $(AM_CPPFLAGS)

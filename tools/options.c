@@ -171,6 +171,17 @@ static int set_choice(const command *command, const option *o, const char *text)
                           shown(o, room, sizeof room), text, known);
 }
 
+static int set_one_more(const command *command, const option *o, const char *text)
+{
+    option_strings *list = o->value;
+    const int most = (int)(sizeof list->text / sizeof *list->text);
+    if (list->count == most)
+        return options_refuse(command, "--%s is given more than %d times", o->name,
+                              most);
+    list->text[list->count++] = text;
+    return OPTIONS_GO_ON;
+}
+
 static int set(const command *command, const option *o, const char *text)
 {
     switch (o->kind) {
@@ -188,6 +199,8 @@ static int set(const command *command, const option *o, const char *text)
     case OPTION_STRING:
         *(const char **)o->value = text;
         return OPTIONS_GO_ON;
+    case OPTION_STRINGS:
+        return set_one_more(command, o, text);
     case OPTION_CHOICE:
         return set_choice(command, o, text);
     }

@@ -12,15 +12,22 @@
 #include <stddef.h>
 
 typedef enum option_kind {
-    OPTION_FLAG,   /* value: int, set to 1                                     */
-    OPTION_INT,    /* value: int                                               */
-    OPTION_INT64,  /* value: int64_t                                           */
-    OPTION_UINT64, /* value: uint64_t; takes no range                          */
-    OPTION_DOUBLE, /* value: double, finite                                    */
-    OPTION_FLOAT,  /* value: float, finite                                     */
-    OPTION_STRING, /* value: const char *, borrowed from argv                  */
-    OPTION_CHOICE  /* value: int, the index in `choices`                       */
+    OPTION_FLAG,    /* value: int, set to 1                                     */
+    OPTION_INT,     /* value: int                                               */
+    OPTION_INT64,   /* value: int64_t                                           */
+    OPTION_UINT64,  /* value: uint64_t; takes no range                          */
+    OPTION_DOUBLE,  /* value: double, finite                                    */
+    OPTION_FLOAT,   /* value: float, finite                                     */
+    OPTION_STRING,  /* value: const char *, borrowed from argv                  */
+    OPTION_STRINGS, /* value: option_strings, one more each time it is given    */
+    OPTION_CHOICE   /* value: int, the index in `choices`                       */
 } option_kind;
+
+/* Zeroed: none. Borrowed from argv. */
+typedef struct option_strings {
+    const char *text[16];
+    int count;
+} option_strings;
 
 typedef struct option {
     const char *name;

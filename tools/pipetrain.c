@@ -73,20 +73,34 @@ static const pipetrain_settings defaults = {
                   .weight_decay = 0.1,
                   .clip = 1,
                   .warmup = 100},
+    .watchdog_seconds = 60,
     .prompt = "\n",
     .temperature = 0.8,
 };
 
 /* What the user gave, where that matters. */
 typedef struct given {
-    int stages, microbatches, checkpoint, watchdog;
+    int stages, microbatches, checkpoint;
 } given;
 
 enum { WHOLE = 2147483647 };
 
+static int read_faults(const command *command, const option_strings *texts,
+                       pipetrain_settings *s)
+{
+    for (; s->fault_count < texts->count; s->fault_count++) {
+        pst_error err = PST_ERROR_INIT;
+        const char *text = texts->text[s->fault_count];
+        if (pst_fault_parse(text, &s->fault[s->fault_count], &err) != PST_OK)
+            return options_refuse(command, "--fault %s: %s", text, err.text);
+    }
+    return OPTIONS_GO_ON;
+}
+
 static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 {
     int model = 0, optimizer = 0, gelu = 0, bind = 0, count;
+    option_strings faults = {.count = 0};
     /* clang-format off */
     const option table[] = {
         {.name = "data", .kind = OPTION_STRING, .value = &s->data, .argument = "FILE",
@@ -212,7 +226,11 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         {.name = "watchdog", .kind = OPTION_DOUBLE, .value = &s->watchdog_seconds,
          .argument = "SECONDS", .help = "end a run in which nothing moves so long; 0: "
                                         "never (60)",
-         .lowest = 0, .highest = 1e9, .given = &g->watchdog},
+         .lowest = 0, .highest = 1e9},
+        {.name = "check-finite", .kind = OPTION_FLAG, .value = &s->check_finite,
+         .help = "look for NaN in all that every stage makes"},
+        {.name = "fault", .kind = OPTION_STRINGS, .value = &faults, .argument = "PLACE,KIND",
+         .help = "let a fault happen: 'stage=2,mb=5,op=F,kind=error'"},
         {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .value = &s->quiet,
          .help = "results only"},
         {.name = "check-reference", .kind = OPTION_STRING, .value = &s->check_reference,
@@ -231,8 +249,11 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         return status;
     s->model.gelu = (pst_gelu)gelu;
     s->bind_none = bind == 1;
-    if (g->watchdog && s->watchdog_seconds == 0)
+    if (s->watchdog_seconds == 0)
         s->watchdog_seconds = -1;
+    status = read_faults(&command, &faults, s);
+    if (status != OPTIONS_GO_ON)
+        return status;
     s->optimizer.steps = s->steps;
     if (s->check_reference == NULL && s->data == NULL)
         return options_refuse(&command, "--data FILE is missing");

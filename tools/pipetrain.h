@@ -5,7 +5,12 @@
 
 #include <stdint.h>
 
+#include <penstock/fault.h>
 #include <penstock/trainer.h>
+
+#include "tools/options.h"
+
+enum { MOST_FAULTS = sizeof((option_strings *)0)->text / sizeof(char *) };
 
 /* The command line, complete with defaults (pipetrain_options.c). */
 typedef struct pipetrain_settings {
@@ -26,7 +31,10 @@ typedef struct pipetrain_settings {
     int clip_given; /* else there is none where the schedule cannot            */
     int bind_none;
     const char *topology;
-    double watchdog_seconds;
+    double watchdog_seconds; /* below 0: never                                 */
+    pst_fault fault[MOST_FAULTS];
+    int fault_count;
+    int check_finite;
     int report_binding;
     const char *init;
     const char *checkpoint;

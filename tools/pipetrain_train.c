@@ -5,16 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <penstock/checkpoint.h>
 #include <penstock/file.h>
 #include <penstock/text.h>
 #include <penstock/trainer.h>
 
+#include "tools/crash.h"
 #include "tools/history.h"
 #include "tools/pipetrain.h"
 #include "tools/progress.h"
 #include "tools/say.h"
+#include "tools/train_faults.h"
 #include "tools/train_log.h"
 #include "tools/train_picture.h"
 
@@ -29,6 +32,7 @@ typedef struct run {
     pst_trainer *trainer;
     pst_history *history;
     train_log *log;
+    train_faults faults;
     int32_t *inputs; /* [max(B, EVAL_WINDOWS)][T]                              */
     int32_t *labels;
     pst_step_report last; /* of the newest step                                */
@@ -83,7 +87,8 @@ static pst_status open_run(run *r, pst_error *err)
     if ((status =
              pst_text_open(&environment, s->data, s->val_fraction, s->model.context,
                            s->model.vocabulary, &r->text, err)) ||
-        (status = pipetrain_schedule(s, &r->schedule, err)))
+        (status = pipetrain_schedule(s, &r->schedule, err)) ||
+        (status = train_faults_check(&r->faults, r->schedule, err)))
         return status;
     pst_trainer_options options = {
         .model = s->model,
@@ -94,11 +99,15 @@ static pst_status open_run(run *r, pst_error *err)
         .seed = s->seed,
         .pipeline = {.bind = s->bind_none ? PST_BIND_NONE : PST_BIND_AUTO,
                      .topology_synthetic = s->topology,
-                     .watchdog_seconds = s->watchdog_seconds}};
+                     .watchdog_seconds = s->watchdog_seconds},
+        .decorate = train_faults_decorate,
+        .decorate_user = &r->faults};
     if (pst_schedule_updates(r->schedule) > 0 && !s->clip_given)
         options.optimizer.clip = 0;
-    if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)) ||
-        (status = history_create(r->schedule, &r->history, err)))
+    if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)))
+        return status;
+    crash_watch(pst_trainer_pipeline(r->trainer));
+    if ((status = history_create(r->schedule, &r->history, err)))
         return status;
     size_t windows = (size_t)(s->batch > EVAL_WINDOWS ? s->batch : EVAL_WINDOWS);
     size_t tokens = windows * (size_t)s->model.context;
@@ -121,7 +130,9 @@ static void close_run(run *r)
 {
     train_log_close(r->log);
     history_destroy(r->history);
+    crash_watch(NULL);
     pst_trainer_destroy(r->trainer);
+    train_faults_close(&r->faults);
     pst_schedule_destroy(r->schedule);
     pst_text_close(r->text);
     free(r->inputs);
@@ -209,14 +220,23 @@ static pst_status report_validation(run *r, double *loss, int *known, pst_error 
     return status;
 }
 
+static pst_status read_batch(run *r, pst_error *err)
+{
+    const int64_t done = pst_trainer_steps(r->trainer);
+    crash_enter("the data reader", done + 1, r->settings->watchdog_seconds);
+    pst_text_sample(r->text, r->settings->seed, done, r->settings->batch, r->inputs,
+                    r->labels);
+    const pst_status status = train_faults_data(&r->faults, done + 1, err);
+    crash_enter(NULL, 0, 0);
+    return status;
+}
+
 static pst_status one_step(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
-    pst_text_sample(r->text, s->seed, pst_trainer_steps(r->trainer), s->batch,
-                    r->inputs, r->labels);
-    pst_status status =
-        pst_trainer_step(r->trainer, r->inputs, r->labels, &r->last, err);
-    if (status != PST_OK)
+    pst_status status;
+    if ((status = read_batch(r, err)) ||
+        (status = pst_trainer_step(r->trainer, r->inputs, r->labels, &r->last, err)))
         return status;
     history_add(r->history, pst_trainer_pipeline(r->trainer));
     if (r->log != NULL && (status = train_log_step(r->log, &r->last, err)))
@@ -314,30 +334,59 @@ static int report_stop(const run *r)
     return 0;
 }
 
+/* What every rank was at, where the pipeline knows. */
+static void print_ranks(const run *r)
+{
+    if (r->trainer == NULL)
+        return;
+    for (const char *line = pst_pipeline_report(pst_trainer_pipeline(r->trainer));
+         *line;) {
+        const size_t length = strcspn(line, "\n");
+        fprintf(stderr, "  %.*s\n", (int)length, line);
+        line += length + 1;
+    }
+}
+
+/* The error, then the end. A callback that does not return may hold any lock, so that
+ * then nothing is given back but to the system. Returns the exit status. */
+static int fail(run *r, const pst_error *err)
+{
+    size_t bytes;
+    fflush(stdout);
+    const int status = say_failure(err);
+    print_ranks(r);
+    if (r->trainer != NULL &&
+        pst_pipeline_abandoned(pst_trainer_pipeline(r->trainer), &bytes) > 0) {
+        train_log_close(r->log);
+        _exit(status);
+    }
+    close_run(r);
+    crash_ignore();
+    return status;
+}
+
 int pipetrain_train(const pipetrain_settings *settings)
 {
-    run r = {.settings = settings};
+    run r = {.settings = settings, .faults = {.settings = settings}};
     pst_error err = PST_ERROR_INIT;
     int exit_status = 0, known;
     double loss;
     catch_stop_signals();
+    crash_catch();
     if (open_run(&r, &err) != PST_OK)
-        goto failed;
+        return fail(&r, &err);
     print_setting(&r);
     if (settings->report_binding)
         print_binding(&r);
     if (report_validation(&r, &loss, &known, &err) != PST_OK ||
         train(&r, &err) != PST_OK)
-        goto failed;
+        return fail(&r, &err);
     if (stop_signal != 0)
         exit_status = report_stop(&r);
     else if (show_results(&r, &err) != PST_OK)
-        goto failed;
+        return fail(&r, &err);
+    train_faults_warn(&r.faults);
     close_run(&r);
+    crash_ignore();
     return say_finish(exit_status);
-failed:
-    fflush(stdout);
-    say_failure(&err);
-    close_run(&r);
-    return 1;
 }

@@ -168,6 +168,7 @@ offers 'exact tanh' pipetrain --gelu ''
 offers 'gpt' pipetrain --model ''
 offers 'adamw' pipetrain --optimizer ''
 offers '' pipetrain --seed ''
-offers '--check-reference --checkpoint --checkpoint-every' pipetrain --check
+offers '' pipetrain --fault ''
+offers '--check-finite --check-reference --checkpoint --checkpoint-every' pipetrain --check
 
 finish

@@ -7,6 +7,11 @@ check_LTLIBRARIES += %D%/libsupport.la
 model_test_libs = %D%/libsupport.la tests/libtestmain.la model/libmodel.la \
 	stages/libstages.la sched/libsched.la $(CHECK_LIBS)
 
+check_PROGRAMS += %D%/test_blas
+%C%_test_blas_LDADD = $(model_test_libs) $(OPENBLAS_LIBS)
+%C%_test_blas_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
+TESTS += %D%/test_blas
+
 check_PROGRAMS += %D%/test_gradient
 %C%_test_gradient_LDADD = $(model_test_libs)
 TESTS += %D%/test_gradient
@@ -26,6 +31,10 @@ TESTS += %D%/test_adamw
 check_PROGRAMS += %D%/test_asynchronous
 %C%_test_asynchronous_LDADD = $(model_test_libs)
 TESTS += %D%/test_asynchronous
+
+check_PROGRAMS += %D%/test_shapes
+%C%_test_shapes_LDADD = $(model_test_libs)
+TESTS += %D%/test_shapes
 
 check_PROGRAMS += %D%/test_gpt
 %C%_test_gpt_LDADD = $(model_test_libs)

@@ -18,6 +18,11 @@ check_PROGRAMS += %D%/test_channel
 %C%_test_channel_LDADD = $(stages_test_libs)
 TESTS += %D%/test_channel
 
+check_PROGRAMS += %D%/test_fault
+%C%_test_fault_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_fault_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_fault
+
 check_PROGRAMS += %D%/test_footprint
 %C%_test_footprint_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_footprint_LDADD = %D%/libtoy.la $(stages_test_libs)

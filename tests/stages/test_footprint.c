@@ -167,6 +167,87 @@ START_TEST(test_versions)
 }
 END_TEST
 
+/* What the simulator counts of a list is what its arena has room for; and that does not
+ * grow with the number of microbatches where the schedule says so. */
+static const struct {
+    const char *name;
+    int chunks;
+    bool grows;
+} peaks[] = {
+    {"1f1b", 1, false}, {"zb-h1", 1, false}, {"zb-v", 2, false}, {"gpipe", 1, true}};
+
+static size_t peak_bytes(const char *name, int chunks, int m)
+{
+    const pst_shape shape = {.ranks = 4, .microbatches = m, .chunks = chunks};
+    const pst_stage sizes = {.saved_for_weight_bytes = 64};
+    pst_schedule *schedule = NULL;
+    pst_simulation *simulation = NULL;
+    pst_stage stages[8];
+    int rank_of_stage[8];
+    size_t largest = 0;
+    ck_assert_int_eq(pst_schedule_create(NULL, name, &shape, &schedule, NULL), PST_OK);
+    ck_assert_int_eq(pst_simulate(NULL, schedule, NULL, &simulation, NULL), PST_OK);
+    toy_init(&t, &(toy_shape){.stages = 1, .ranks = 1});
+    set_sizes(stages, 4 * chunks, &sizes);
+    for (int s = 0; s < 4 * chunks; s++)
+        rank_of_stage[s] = pst_schedule_rank_of(schedule, s);
+    pst_footprint *f = plan(schedule, stages, rank_of_stage);
+    for (int rank = 0; rank < 4; rank++) {
+        ck_assert_uint_eq(f->rank[rank].bytes,
+                          64 * (size_t)simulation->peak_activations[rank]);
+        if (f->rank[rank].bytes > largest)
+            largest = f->rank[rank].bytes;
+    }
+    pst__footprint_destroy(f);
+    pst_simulation_destroy(simulation);
+    pst_schedule_destroy(schedule);
+    return largest;
+}
+
+/* The largest arena where all kinds of buffers have a size. */
+static size_t whole_bytes(const char *name, int chunks, int m)
+{
+    const pst_shape shape = {.ranks = 4, .microbatches = m, .chunks = chunks};
+    const pst_stage sizes = {.input_bytes = 640,
+                             .output_bytes = 640,
+                             .saved_for_input_bytes = 1280,
+                             .saved_for_weight_bytes = 6400,
+                             .kept_bytes = 3200,
+                             .scratch_bytes = 640,
+                             .gradient_count = 320};
+    pst_schedule *schedule = NULL;
+    pst_stage stages[8];
+    int rank_of_stage[8];
+    size_t most = 0;
+    ck_assert_int_eq(pst_schedule_create(NULL, name, &shape, &schedule, NULL), PST_OK);
+    toy_init(&t, &(toy_shape){.stages = 1, .ranks = 1});
+    set_sizes(stages, 4 * chunks, &sizes);
+    for (int s = 0; s < 4 * chunks; s++)
+        rank_of_stage[s] = pst_schedule_rank_of(schedule, s);
+    pst_footprint *f = plan(schedule, stages, rank_of_stage);
+    for (int rank = 0; rank < 4; rank++)
+        most = f->rank[rank].bytes > most ? f->rank[rank].bytes : most;
+    pst__footprint_destroy(f);
+    pst_schedule_destroy(schedule);
+    return most;
+}
+
+START_TEST(test_growth)
+{
+    const char *name = peaks[_i].name;
+    const int chunks = peaks[_i].chunks;
+    const size_t few = peak_bytes(name, chunks, 8);
+    ck_assert_uint_eq(peak_bytes(name, chunks, 32), peaks[_i].grows ? 4 * few : few);
+    ck_assert_uint_eq(peak_bytes(name, chunks, 128), peaks[_i].grows ? 16 * few : few);
+    const double whole = (double)whole_bytes(name, chunks, 8);
+    for (int m = 32; m <= 128; m *= 4)
+        if (peaks[_i].grows)
+            ck_assert_double_gt((double)whole_bytes(name, chunks, m), 0.1 * m * whole);
+        else
+            ck_assert_double_le((double)whole_bytes(name, chunks, m), 1.05 * whole);
+}
+END_TEST
+
 /* Waiting gradients: W's in descending order keep all but the last. */
 START_TEST(test_waiting)
 {
@@ -736,6 +817,7 @@ Suite *pst_test_suite(void)
         kinds++;
     tcase_set_timeout(counts, 120);
     tcase_add_test(counts, test_saved_buffers);
+    tcase_add_loop_test(counts, test_growth, 0, sizeof peaks / sizeof *peaks);
     tcase_add_test(counts, test_waiting);
     tcase_add_loop_test(counts, test_peaks, 0, kinds);
     tcase_add_loop_test(counts, test_versions, 0, 2);

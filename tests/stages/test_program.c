@@ -2,6 +2,7 @@
 /* test_program.c - schedules that do not fit the pipeline they are loaded into. */
 #include <check.h>
 
+#include "stages/footprint.h"
 #include "tests/stages/toy.h"
 #include "tests/suite.h"
 
@@ -138,6 +139,38 @@ START_TEST(test_shared_buffers)
 }
 END_TEST
 
+/* What is placed for a rank is what its lists were found to need, and no more. */
+START_TEST(test_memory_is_as_planned)
+{
+    static const char *const names[] = {"1f1b", "zb-h1", "gpipe"};
+    for (int i = 0; i < 3; i++)
+        for (int m = 8; m <= TOY_MICROBATCHES; m += 8) {
+            pst_worker_info info;
+            pst_footprint *f = NULL;
+            size_t resident[4];
+            fresh_toy(4);
+            pst_schedule *schedule = toy_named(names[i], 4, m);
+            ck_assert_int_eq(pst__footprint_create(NULL, schedule, t.stage,
+                                                   t.rank_of_stage, &f, NULL),
+                             PST_OK);
+            pst_pipeline *pipeline = open_pipeline(4);
+            for (int rank = 0; rank < 4; rank++) {
+                pst_pipeline_worker(pipeline, rank, &info);
+                resident[rank] = info.memory_bytes;
+            }
+            toy_load(pipeline, schedule);
+            for (int rank = 0; rank < 4; rank++) {
+                pst_pipeline_worker(pipeline, rank, &info);
+                ck_assert_uint_eq(info.memory_bytes,
+                                  resident[rank] + f->rank[rank].bytes);
+            }
+            pst_pipeline_destroy(pipeline);
+            pst__footprint_destroy(f);
+            pst_schedule_destroy(schedule);
+        }
+}
+END_TEST
+
 Suite *pst_test_suite(void)
 {
     Suite *suite = suite_create("program");
@@ -148,6 +181,7 @@ Suite *pst_test_suite(void)
     tcase_add_test(all, test_no_backward_callback);
     tcase_add_test(all, test_not_valid);
     tcase_add_test(all, test_shared_buffers);
+    tcase_add_test(all, test_memory_is_as_planned);
     suite_add_tcase(suite, all);
     return suite;
 }

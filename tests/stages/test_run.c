@@ -253,27 +253,70 @@ static const char gone[] =
  */
 static toy_env kept_memory;
 
-static void hang_for_good(failure where, const char *text)
+/* `text` without its numbers of seconds and its actions' places in their rows. */
+static const char *without_times(const char *text)
+{
+    static char plain[1024];
+    size_t length = 0;
+    for (; *text && length + 4 < sizeof plain; text++) {
+        int used = 0;
+        sscanf(text, " for %*d.%*d s%n", &used);
+        if (used > 0) {
+            memcpy(plain + length, " T", 2);
+            length += 2;
+            text += used - 1;
+        } else {
+            plain[length++] = *text;
+        }
+    }
+    plain[length] = '\0';
+    return plain;
+}
+
+/* The worker hangs, is blamed and counted, and everything else ends in time. */
+static void hang_for_good(failure where, const char *text, const char *report)
 {
     static hang h;
-    char dump[512];
+    char dump[512], whole[832];
+    size_t bytes;
     init_hang(&h, where);
     toy_env_init(&kept_memory);
     pst_pipeline *pipeline = open_list(
         toy_named("gpipe", 3, 2), &kept_memory.env,
         &(pst_pipeline_options){.bind = PST_BIND_NONE, .watchdog_seconds = 0.2});
     toy_run(&t, pipeline, 0, 2, 0);
+    ck_assert_str_eq(pst_pipeline_report(pipeline), "");
+    ck_assert_int_eq(pst_pipeline_abandoned(pipeline, &bytes), 0);
+    ck_assert_uint_eq(bytes, 0);
     t.hook = hang_there;
     t.user = &h;
-    run_fails(pipeline, PST_ETIMEOUT, text);
+    bytes = 0;
+    for (int rank = 0; rank < 3; rank++) {
+        pst_worker_info info;
+        pst_pipeline_worker(pipeline, rank, &info);
+        bytes += info.memory_bytes;
+    }
+    snprintf(whole, sizeof whole,
+             "%s; 1 thread in a callback that does not return is abandoned, and %zu "
+             "bytes of memory",
+             text, bytes);
+    const uint64_t start = pst__now_ns();
+    run_fails(pipeline, PST_ETIMEOUT, whole);
+    ck_assert_uint_lt(pst__now_ns() - start, 2200000000u);
+    ck_assert_str_eq(without_times(pst_pipeline_report(pipeline)), report);
     run_fails(pipeline, PST_ETIMEOUT, gone);
     run_fails(pipeline, PST_ETIMEOUT, gone);
+    size_t found;
+    ck_assert_int_eq(pst_pipeline_abandoned(pipeline, &found), 1);
+    ck_assert_uint_eq(found, bytes);
     ck_assert_uint_eq(pst_pipeline_dump(pipeline, dump, sizeof dump), strlen(dump));
     pst_pipeline_destroy(pipeline);
     ck_assert_int_gt(kept_memory.live, 0);
-    ck_assert_str_eq(
-        kept_memory.last_line,
-        "a stage's callback has not returned; its pipeline's memory stays");
+    snprintf(whole, sizeof whole,
+             "1 worker is in a callback that does not return; %zu bytes of memory stay "
+             "with it",
+             bytes);
+    ck_assert_str_eq(kept_memory.last_line, whole);
     sem_post(&h.go_on);
 }
 
@@ -281,10 +324,14 @@ START_TEST(test_hang_in_forward)
 {
     hang_for_good(
         (failure){PST_OP_FORWARD, 1, 1, false},
-        "no action ended for 0.2 s: rank 0 waits in 0B0 (action 3 of 4) for the "
-        "gradient for stage 0, microbatch 0, from rank 1;rank 1 is in 1F1 (action "
-        "2 of 4);rank 2 waits in 2F1 (action 2 of 4) for the activation for stage "
-        "2, microbatch 1, from rank 1");
+        "rank 1 is in stage 1, microbatch 1, forward (1F1), and no action has ended "
+        "for "
+        "0.2 s, the watchdog's limit; 2 other ranks wait for it",
+        "rank 0 has waited in 0B0 (action 3 of 4) T for the gradient for stage 0, "
+        "microbatch 0, from rank 1\n"
+        "rank 1 has been in 1F1 (action 2 of 4) T; the culprit\n"
+        "rank 2 has waited in 2F1 (action 2 of 4) T for the activation for stage 2, "
+        "microbatch 1, from rank 1\n");
 }
 END_TEST
 
@@ -292,10 +339,13 @@ START_TEST(test_hang_in_backward)
 {
     hang_for_good(
         (failure){PST_OP_BACKWARD_WEIGHT, 2, 0, false},
-        "no action ended for 0.2 s: rank 0 waits in 0B0 (action 3 of 4) for the "
-        "gradient for stage 0, microbatch 0, from rank 1;rank 1 waits in 1B0 "
-        "(action 3 of 4) for the gradient for stage 1, microbatch 0, from rank "
-        "2;rank 2 is in 2B0 (action 3 of 4)");
+        "rank 2 is in stage 2, microbatch 0, backward (2B0), and no action has ended "
+        "for 0.2 s, the watchdog's limit; 2 other ranks wait for it",
+        "rank 0 has waited in 0B0 (action 3 of 4) T for the gradient for stage 0, "
+        "microbatch 0, from rank 1\n"
+        "rank 1 has waited in 1B0 (action 3 of 4) T for the gradient for stage 1, "
+        "microbatch 0, from rank 2\n"
+        "rank 2 has been in 2B0 (action 3 of 4) T; the culprit\n");
 }
 END_TEST
 
@@ -303,16 +353,112 @@ START_TEST(test_hang_in_reduce)
 {
     hang_for_good(
         (failure){TOY_REDUCE, 1, -1, false},
-        "no action ended for 0.2 s: rank 0 is idle;rank 1 is in reduce of stage "
-        "1;rank 2 is idle");
+        "rank 1 is in stage 1, reduce, and no action has ended for 0.2 s, the "
+        "watchdog's limit",
+        "rank 0 is idle\n"
+        "rank 1 has been in reduce of stage 1 T; the culprit\n"
+        "rank 2 is idle\n");
 }
 END_TEST
 
 START_TEST(test_hang_in_step)
 {
     hang_for_good((failure){TOY_STEP, 0, -1, false},
-                  "no action ended for 0.2 s: rank 0 is in step of stage 0;rank 1 is "
-                  "idle;rank 2 is idle");
+                  "rank 0 is in stage 0, step, and no action has ended for 0.2 s, the "
+                  "watchdog's limit",
+                  "rank 0 has been in step of stage 0 T; the culprit\n"
+                  "rank 1 is idle\n"
+                  "rank 2 is idle\n");
+}
+END_TEST
+
+/* One rank fails while another hangs: the failure is told, and the hang does not wait
+ * for the watchdog. */
+typedef struct both {
+    hang hang;
+    failure failure;
+} both;
+
+static pst_status hang_and_fail(void *user, int op, pst_work *work, pst_error *err)
+{
+    both *b = user;
+    if (op == b->failure.op && work->stage == b->failure.stage)
+        wait_for(&b->hang.arrived);
+    const pst_status status = fail_there(&b->failure, op, work, err);
+    return status == PST_OK ? hang_there(&b->hang, op, work, err) : status;
+}
+
+START_TEST(test_failure_beside_a_hang)
+{
+    static both b;
+    size_t bytes;
+    char text[256];
+    b.failure = (failure){PST_OP_FORWARD, 0, 1, false};
+    init_hang(&b.hang, (failure){PST_OP_FORWARD, 1, 0, false});
+    sem_post(&b.hang.arrived);
+    toy_env_init(&kept_memory);
+    pst_pipeline *pipeline = open_list(toy_named("gpipe", 3, 2), &kept_memory.env,
+                                       &(pst_pipeline_options){.watchdog_seconds = -1});
+    toy_run(&t, pipeline, 0, 2, 0);
+    t.hook = hang_and_fail;
+    t.user = &b;
+    pst_error err = PST_ERROR_INIT;
+    const uint64_t start = pst__now_ns();
+    ck_assert_int_eq(pst_pipeline_run(pipeline, 0, 0, 1, &err), PST_ENUMERIC);
+    ck_assert_uint_lt(pst__now_ns() - start, 2000000000u);
+    ck_assert_int_eq(pst_pipeline_abandoned(pipeline, &bytes), 1);
+    snprintf(text, sizeof text,
+             "stage 0, microbatch 1, forward (0F1): on purpose; 1 thread in a callback "
+             "that does not return is abandoned, and %zu bytes of memory",
+             bytes);
+    ck_assert_str_eq(err.text, text);
+    ck_assert_ptr_nonnull(
+        strstr(pst_pipeline_report(pipeline), "rank 0 has been in 0F1 "));
+    ck_assert_ptr_nonnull(strstr(pst_pipeline_report(pipeline), " s; the culprit\n"));
+    sem_post(&b.hang.go_on);
+    while (pst_pipeline_abandoned(pipeline, &bytes) > 0)
+        sched_yield();
+    /* It came back after all: nothing has to stay. */
+    pst_pipeline_destroy(pipeline);
+    ck_assert_int_eq(kept_memory.live, 0);
+}
+END_TEST
+
+/* Where a callback is, as a handler of SIGSEGV would ask. */
+static pst_pipeline *asked;
+static pst_place places[3][2];
+
+static pst_status ask_where(void *user, int op, pst_work *work, pst_error *err)
+{
+    (void)user;
+    (void)err;
+    if (op == PST_OP_FORWARD && work->microbatch == 1)
+        pst_pipeline_here(asked, &places[work->stage][0]);
+    if (op == TOY_REDUCE)
+        pst_pipeline_here(asked, &places[work->stage][1]);
+    return PST_OK;
+}
+
+START_TEST(test_here)
+{
+    pst_place place;
+    asked = open_list(toy_named("1f1b", 3, 3), NULL, NULL);
+    ck_assert_int_eq(pst_pipeline_here(asked, &place), 0);
+    t.hook = ask_where;
+    ck_assert_int_eq(pst_pipeline_run(asked, 0, 0, 7, NULL), PST_OK);
+    for (int s = 0; s < 3; s++) {
+        const pst_place *in_forward = &places[s][0], *in_reduce = &places[s][1];
+        ck_assert_int_eq(in_forward->rank, s);
+        ck_assert_int_eq(in_forward->stage, s);
+        ck_assert_int_eq(in_forward->microbatch, 1);
+        ck_assert_int_eq(in_forward->iteration, 7);
+        ck_assert_str_eq(in_forward->name, "forward");
+        ck_assert_int_eq(in_reduce->rank, s);
+        ck_assert_int_eq(in_reduce->stage, s);
+        ck_assert_int_eq(in_reduce->microbatch, -1);
+        ck_assert_str_eq(in_reduce->name, "reduce");
+    }
+    pst_pipeline_destroy(asked);
 }
 END_TEST
 
@@ -346,8 +492,11 @@ START_TEST(test_slow_callback_returns)
         t.user = &h;
         err = (pst_error)PST_ERROR_INIT;
         ck_assert_int_eq(pst_pipeline_run(pipeline, 0, 0, i, &err), PST_ETIMEOUT);
-        ck_assert_ptr_nonnull(strstr(err.text, "no action ended for 0.2 s: rank 0 "));
-        ck_assert_ptr_nonnull(strstr(err.text, ";rank 2 is in 2F1 (action 3 of 6)"));
+        ck_assert_str_eq(err.text, "rank 2 is in stage 2, microbatch 1, forward (2F1), "
+                                   "and no action has ended for 0.2 s, the watchdog's "
+                                   "limit; 2 other ranks wait for it");
+        ck_assert_ptr_nonnull(strstr(pst_pipeline_report(pipeline),
+                                     "\nrank 2 has been in 2F1 (action 3 of 6) for "));
         t.hook = NULL;
         toy_run(&t, pipeline, 0, 3, i);
     }
@@ -355,8 +504,8 @@ START_TEST(test_slow_callback_returns)
 }
 END_TEST
 
-/* The text for many ranks is cut, and nothing else is. */
-START_TEST(test_long_timeout_text)
+/* The text for many ranks is one sentence all the same; the report has them all. */
+START_TEST(test_timeout_of_many_ranks)
 {
     hang h;
     pst_error err = PST_ERROR_INIT;
@@ -368,9 +517,12 @@ START_TEST(test_long_timeout_text)
     t.hook = wait_for_the_end;
     t.user = &h;
     ck_assert_int_eq(pst_pipeline_run(pipeline, 0, 0, 0, &err), PST_ETIMEOUT);
-    ck_assert_int_eq(
-        strncmp(err.text, "no action ended for 0.2 s: rank 0 is in 0F0", 43), 0);
-    ck_assert_uint_lt(strlen(err.text), sizeof err.text);
+    ck_assert_str_eq(err.text,
+                     "rank 0 is in stage 0, microbatch 0, forward (0F0), and "
+                     "no action has ended for 0.2 s, the watchdog's limit; 59 "
+                     "other ranks wait for it");
+    ck_assert_ptr_nonnull(
+        strstr(pst_pipeline_report(pipeline), "\nrank 59 has waited in 59F0 "));
     t.hook = NULL;
     toy_run(&t, pipeline, 0, 2, 0);
     pst_pipeline_destroy(pipeline);
@@ -698,7 +850,8 @@ Suite *pst_test_suite(void)
     tcase_add_test(hanging, test_hang_in_reduce);
     tcase_add_test(hanging, test_hang_in_step);
     tcase_add_test(hanging, test_slow_callback_returns);
-    tcase_add_test(hanging, test_long_timeout_text);
+    tcase_add_test(hanging, test_timeout_of_many_ranks);
+    tcase_add_test(hanging, test_failure_beside_a_hang);
     tcase_add_loop_test(hanging, test_no_watchdog, 0, 2);
     TCase *cancelled = new_case(suite, "cancelled");
     tcase_add_test(cancelled, test_cancel);
@@ -712,5 +865,6 @@ Suite *pst_test_suite(void)
     tcase_add_test(ends, test_missing_callbacks);
     tcase_add_test(ends, test_refused_runs);
     tcase_add_test(ends, test_dump);
+    tcase_add_test(ends, test_here);
     return suite;
 }

@@ -34,7 +34,8 @@ static const char *const zb_aliases[] = {"zbv-auto", "zbv-greedy", NULL};
 enum {
     PERIOD = 6,
     DELAYS = 7,
-    SLOPES = 5,
+    SLOPES = 6,
+    NO_SLOPE = -1,
     FINALISTS = 4,
     FARTHEST_MOVE = 4,
     MOST_TRIED = 12000000,   /* actions while candidates are tried             */
@@ -43,7 +44,8 @@ enum {
 
 /* An order, as what it is made from. */
 typedef struct recipe {
-    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed, 4: and pulled     */
+    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed, 4: and pulled; 5: 1
+                  with forwards brought up                                     */
     int delay[3];
     pst_greed greed;
 } recipe;
@@ -206,7 +208,7 @@ static void set_orders(search *s, const recipe *how)
     const int tight = how->delay[0] + how->delay[1] + how->delay[2] <= 1;
     const int pulls = how->slope == 4 && tight;
     s->weave.greed = how->greed;
-    if (how->slope >= 3)
+    if (how->slope == 3 || how->slope == 4)
         pack_slots(s, how);
     else
         set_slots(s, how);
@@ -223,7 +225,7 @@ static void set_orders(search *s, const recipe *how)
             set_block(s, r);
     if (pulls)
         return;
-    if (how->slope == 3 && tight)
+    if ((how->slope == 3 && tight) || how->slope == 5)
         pst__weave_bring_up(&s->weave);
 }
 
@@ -254,10 +256,12 @@ static void enter_recipe(search *s, const recipe *how, pst_finalists *list)
 }
 
 /* One block with each slope and each of two rules for W. */
-static void enter_block(search *s, recipe how, const int slopes[2], double *budget,
+static void enter_block(search *s, recipe how, const int slopes[3], double *budget,
                         pst_finalists *list)
 {
-    for (int v = 0; v < 4 && (*budget > 0 || list->count == 0); v++) {
+    for (int v = 0; v < 6 && (*budget > 0 || list->count == 0); v++) {
+        if (slopes[v / 2] == NO_SLOPE)
+            continue;
         how.slope = slopes[v / 2];
         how.greed = (pst_greed)(v % 2);
         *budget -= try_cost(s);
@@ -266,7 +270,7 @@ static void enter_block(search *s, recipe how, const int slopes[2], double *budg
 }
 
 /* Blocks in order of their delays' sum, since small ones are mostly best. */
-static pst_finalists try_all(search *s, const int slopes[2], int by_hand)
+static pst_finalists try_all(search *s, const int slopes[3], int by_hand)
 {
     double budget = MOST_TRIED;
     pst_finalists list = {.most = FINALISTS};
@@ -346,7 +350,7 @@ static pst_weave_score improve(search *s, pst_weave_score score, double budget)
 }
 
 /* The best orders into the weave. False: none fits into memory. */
-static int choose(search *s, const int slopes[2], int by_hand)
+static int choose(search *s, const int slopes[3], int by_hand)
 {
     const pst_finalists list = try_all(s, slopes, by_hand);
     pst_weave_score best = list.score[0];
@@ -400,7 +404,7 @@ static void end(search *s, const pst_env *env)
 
 /* What tells the kinds apart. */
 typedef struct kind {
-    int slopes[2];
+    int slopes[3]; /* that are tried, the better ones first                    */
     int by_hand;
     int whole;
     double limit; /* stage-microbatches                                        */
@@ -443,29 +447,32 @@ static pst_status fill(pst_schedule_builder *builder, const pst_shape *shape,
 static pst_status fill_half(pst_schedule_builder *builder, const pst_shape *shape,
                             pst_error *err)
 {
-    const kind half = {.slopes = {2, 1}, .limit = 2 * ((shape->ranks + 2) / 2)};
+    const kind half = {.slopes = {2, 1, NO_SLOPE},
+                       .limit = 2 * ((shape->ranks + 2) / 2)};
     return fill(builder, shape, &half, err);
 }
 
 static pst_status fill_min(pst_schedule_builder *builder, const pst_shape *shape,
                            pst_error *err)
 {
-    const kind min = {.slopes = {1, 2}, .limit = 2 * ((shape->ranks + 4) / 3)};
+    const kind min = {.slopes = {1, 5, 2}, .limit = 2 * ((shape->ranks + 4) / 3)};
     return fill(builder, shape, &min, err);
 }
 
 static pst_status fill_one(pst_schedule_builder *builder, const pst_shape *shape,
                            pst_error *err)
 {
-    const kind one = {
-        .slopes = {4, 3}, .whole = 1, .limit = 2 * (2 * shape->ranks / 3 + 1)};
+    const kind one = {.slopes = {4, 3, NO_SLOPE},
+                      .whole = 1,
+                      .limit = 2 * (2 * shape->ranks / 3 + 1)};
     return fill(builder, shape, &one, err);
 }
 
 static pst_status fill_zb(pst_schedule_builder *builder, const pst_shape *shape,
                           pst_error *err)
 {
-    const kind zb = {.slopes = {1, 2}, .by_hand = 1, .limit = 2 * shape->ranks};
+    const kind zb = {
+        .slopes = {1, 2, NO_SLOPE}, .by_hand = 1, .limit = 2 * shape->ranks};
     return fill(builder, shape, &zb, err);
 }
 

@@ -250,6 +250,14 @@ static void bring_up(pst_weave_rank *s, size_t place)
     s->order[s->done] = action;
 }
 
+/* As if W, which is not placed yet, freed what it does at once and took no time. */
+static void run_backward_early(pst_weave *t, pst_weave_rank *s, pst_action action)
+{
+    s->now += t->i[action.stage] + (t->whole ? t->w[action.stage] : 0);
+    t->input_end[at(t, action.stage, action.microbatch)] = s->now;
+    s->held -= 1;
+}
+
 /* Of all ranks, run what starts first. False: nothing can start. */
 static int advance_first(pst_weave *t)
 {
@@ -273,7 +281,7 @@ static int advance_first(pst_weave *t)
     if (s->order[s->done].op == PST_OP_FORWARD)
         run_forward(t, s, s->order[s->done]);
     else
-        run_backward(t, s, s->order[s->done]);
+        run_backward_early(t, s, s->order[s->done]);
     s->done++;
     return 1;
 }

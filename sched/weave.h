@@ -72,7 +72,7 @@ void pst__weave_fini(pst_weave *weave, const pst_env *env);
 
 /*
  * Where a rank would wait, let it run a later forward that can start, as far as no rank
- * ever holds more than the limit for it. For whole lists only: `order` changes.
+ * ever holds more than the limit for it. `order` changes.
  * Source: the authors' v1f1b fills its warm-up so; the rule is our own.
  */
 void pst__weave_bring_up(pst_weave *weave);

@@ -77,6 +77,7 @@ typedef struct pst_worker {
     size_t event_room;
     pst_error error;
     pst_worker_info info;
+    int bind_error; /* errno of a refusal to bind the thread; 0: none          */
     uint64_t delay_state;
 } pst_worker;
 
@@ -104,6 +105,7 @@ struct pst_pipeline {
     size_t channel_count;
     pst_lengths *lengths; /* [stages][microbatches] of the present program     */
     size_t length_room;
+    bool warned_of_places; /* what was refused stands in the log               */
     bool dirty;  /* a run was ended early: channels may hold messages          */
     bool broken; /* a worker is in a callback that has not returned            */
     pst_run run;

@@ -21,8 +21,7 @@ typedef struct pipetrain_settings {
     double val_fraction;
     pst_gpt_config model;
     pst_adamw optimizer;
-    int bind_none;
-    const char *topology;
+    pst_pipeline_options pipeline; /* where workers go                         */
     double watchdog_seconds;
     int report_binding;
     const char *init;

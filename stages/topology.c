@@ -70,17 +70,15 @@ static pst_status load(pst_topology *topology, const char *synthetic, const char
 
 /* Restricted to the affinity, unless none of that is in the topology: then hwloc was
  * told of another machine, and binding will be refused. */
-static pst_status find_usable(pst_topology *topology, const char *list, pst_error *err)
+static pst_status find_usable(pst_topology *topology, pst_error *err)
 {
     hwloc_bitmap_t affinity = hwloc_bitmap_alloc();
     topology->usable =
         hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hwloc));
     bool made = affinity && topology->usable;
-    if (made && list)
-        made = hwloc_bitmap_list_sscanf(affinity, list) == 0;
-    if (made && (list || (topology->here && pst__bind_cpus(topology->hwloc, affinity))))
-        if (hwloc_bitmap_intersects(affinity, topology->usable))
-            made = hwloc_bitmap_and(topology->usable, topology->usable, affinity) == 0;
+    if (made && topology->here && pst__bind_cpus(topology->hwloc, affinity) &&
+        hwloc_bitmap_intersects(affinity, topology->usable))
+        made = hwloc_bitmap_and(topology->usable, topology->usable, affinity) == 0;
     hwloc_bitmap_free(affinity);
     return made ? PST_OK : pst_error_no_memory(err, "the topology", 0);
 }
@@ -112,7 +110,7 @@ pst_status pst__topology_create(const pst_env *env, const pst_topology_options *
     topology->ranks = options->ranks;
     pst_status status = load(topology, options->synthetic, options->xml, err);
     if (status == PST_OK)
-        status = find_usable(topology, options->usable, err);
+        status = find_usable(topology, err);
     if (status == PST_OK)
         status = find_places(topology, options, err);
     if (status == PST_OK && topology->here)

@@ -25,7 +25,6 @@ typedef struct pst_topology pst_topology;
 typedef struct pst_topology_options {
     const char *synthetic; /* hwloc's form                                     */
     const char *xml;       /* a file; at most one of both is not NULL          */
-    const char *usable;    /* list of CPUs that alone count; NULL: all of them */
     pst_bind bind;         /* not PST_BIND_NONE                                */
     const char *cpus;      /* of PST_BIND_LIST                                 */
     int ranks;

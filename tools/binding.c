@@ -64,8 +64,8 @@ void binding_print(int rank, const pst_worker_info *info)
     if (info->place[0] == 0 && info->thread_id == 0)
         printf("would not be bound");
     if (info->place[0] != 0 && !info->bound)
-        printf("%swould be bound to CPU %s", info->thread_id > 0 ? "; " : "",
-               info->place);
+        printf("%s%s CPU %s", info->thread_id > 0 ? "; " : "",
+               info->planned ? "would be bound to" : "its place is", info->place);
     if (info->place[0] != 0)
         print_place(info);
     if (info->memory_bytes > 0)

@@ -5,12 +5,14 @@ EXTRA_DIST += %D%/lib.sh
 dist_check_SCRIPTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
+	%D%/binding.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh
 TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
+	%D%/binding.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh

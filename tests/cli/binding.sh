@@ -90,7 +90,7 @@ fi
 refusing() {
     cli_calls=$1 cli_error=$2
     shift 2
-    # shellcheck disable=SC2086 # one word an argument
+    # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
     ASAN_OPTIONS=detect_leaks=0 timeout 300 strace -f -o /dev/null \
         -e trace="$cli_calls" -e inject="$cli_calls:error=$cli_error" \
         pipetrain $cli_tiny --digest --stages 4 "$@"

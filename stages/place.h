@@ -10,7 +10,7 @@
  *     spread: from the root down always the smallest object that holds all ranks, or
  *     else as few of its children as do, each filled before the next. So a pipeline
  *     crosses as few sockets, nodes and caches as its length allows, and other jobs
- * keep the rest. Who wants more memory channels instead gives a list.
+ *     keep the rest. Who wants more memory channels instead gives a list.
  *  2. More ranks: each core has its first rank before any has a second on its next
  *     hyperthread, and so on. With more ranks than CPUs, every CPU has its share and
  *     what remains goes the same way. What does not fill a round is spread evenly.

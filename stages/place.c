@@ -202,6 +202,7 @@ static void fill_cores(placing *p, int ranks)
     int cpus = 0;
     for (size_t i = 0; i < p->count; i++)
         cpus += p->cores[i].cpus;
+    assert(cpus > 0 && "a core has a usable CPU");
     for (size_t i = 0; i < p->count; i++)
         p->cores[i].ranks = ranks / cpus * p->cores[i].cpus;
     int rest = ranks % cpus;

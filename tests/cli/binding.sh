@@ -87,6 +87,7 @@ else
 fi
 
 # refusing CALLS ERROR ARGUMENT...: train where the kernel refuses these.
+# shellcheck disable=SC2317 # called by expect
 refusing() {
     cli_calls=$1 cli_error=$2
     shift 2
@@ -132,6 +133,7 @@ make_group() {
 
 # train_in_group ARGUMENT...: from a group inside $group, so that it is an ancestor's
 # quota that counts.
+# shellcheck disable=SC2317 # called by expect
 train_in_group() {
     # shellcheck disable=SC2016,SC2086 # the inner shell's; one word an argument
     sh -c 'echo $$ >"$0/inner/cgroup.procs" && exec "$@"' "$group" \

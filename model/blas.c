@@ -24,6 +24,16 @@ void pst__sgemm(int transpose_a, int transpose_b, size_t m, size_t n, size_t k,
                 a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
+void pst__sgemm_warm(const float *zeros)
+{
+    enum { ROWS = 64, SIDE = 384 };
+    _Static_assert(SIDE * SIDE == PST_SGEMM_WARM, "the larger factor");
+    /* Smaller ones than 10^6 multiplications use no buffer. */
+    _Static_assert(ROWS * SIDE * SIDE > 1000000, "a large product");
+    float product[ROWS * SIDE];
+    pst__sgemm(0, 0, ROWS, SIDE, SIDE, 1, zeros, SIDE, zeros, SIDE, 0, product, SIDE);
+}
+
 static pst_blas_threading threading(void)
 {
     switch (openblas_get_parallel()) {

@@ -15,4 +15,12 @@ void pst__sgemm(int transpose_a, int transpose_b, size_t m, size_t n, size_t k,
                 float alpha, const float *a, size_t lda, const float *b, size_t ldb,
                 float beta, float *c, size_t ldc);
 
+/*
+ * A product for its side effect: OpenBLAS makes a buffer for each caller at once, in
+ * its first large one, and the caller's CPU decides which memory that is on. So a
+ * worker calls this when it has taken its place. `zeros` has PST_SGEMM_WARM floats.
+ */
+enum { PST_SGEMM_WARM = 384 * 384 };
+void pst__sgemm_warm(const float *zeros);
+
 #endif

@@ -48,7 +48,8 @@ typedef struct pst_trainer_options {
                                       as in training                            */
     const pst_schedule *schedule;  /* S and m come from it; borrowed for create */
     uint64_t seed;                 /* of initial weights and dropout            */
-    pst_pipeline_options pipeline; /* ties and combine are the trainer's       */
+    pst_pipeline_options pipeline; /* ties, combine, replicas and worker_start are
+                                      the trainer's                            */
     /* Called by create with the table of all `count` stages, those of every replica,
      * before the pipeline is made of it; may put callbacks of its own around them
      * (fault.h, finite.h). NULL: nothing. */

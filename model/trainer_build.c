@@ -7,6 +7,7 @@
 #include <penstock/blas.h>
 
 #include "model/philox.h"
+#include "model/sgemm.h"
 #include "model/trainer_state.h"
 
 /* Microbatches of the forward-only list. */
@@ -342,6 +343,12 @@ static int list_ties(const pst_trainer *t, const pst_stage *stages, pst_tie *tie
     return count;
 }
 
+static void warm_worker(void *zeros, int rank)
+{
+    (void)rank;
+    pst__sgemm_warm(zeros);
+}
+
 static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
                                 const pst_stage *stages, pst_tie *ties,
                                 int *rank_of_stage, pst_error *err)
@@ -355,8 +362,15 @@ static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *optio
     own.combine = combine;
     own.combine_user = t;
     own.replicas = t->replicas;
-    return pst_pipeline_create(&t->env, stages, all, rank_of_stage, t->ranks, &own,
-                               &t->pipeline, err);
+    float *zeros = pst_allocate_array(&t->env, PST_SGEMM_WARM, sizeof *zeros);
+    if (zeros == NULL)
+        return pst_error_no_memory(err, "a trainer", PST_SGEMM_WARM * sizeof *zeros);
+    own.worker_start = warm_worker;
+    own.worker_start_user = zeros;
+    const pst_status status = pst_pipeline_create(&t->env, stages, all, rank_of_stage,
+                                                  t->ranks, &own, &t->pipeline, err);
+    pst_release(&t->env, zeros);
+    return status;
 }
 
 static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *options,

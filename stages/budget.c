@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <penstock/pipeline.h>
-
 #include "stages/thread.h"
 
 enum { PATH_BYTES = 1024 };
@@ -26,47 +24,61 @@ static bool read_line(const char *path, char *line, size_t size)
     return got;
 }
 
-/* CPUs by the quota of one cgroup folder; INT_MAX: none is set. */
-static int folder_quota(const char *folder)
+/* Quota and period in a cgroup's files, `path` being the one that has the quota. */
+static bool read_quota(const char *folder, char *path, size_t size, double *cpus)
 {
-    char path[PATH_BYTES + 32];
+    char period_path[PATH_BYTES + 32];
     char line[128];
     double quota = -1;
     double period = 0;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    snprintf(path, size, "%s/cpu.max", folder);
     if (read_line(path, line, sizeof line)) {
         /* "max 100000" has no number in front, so nothing is read */
         if (sscanf(line, "%lf %lf", &quota, &period) != 2)
-            return INT_MAX;
+            return false;
     } else {
-        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+        snprintf(path, size, "%s/cpu.cfs_quota_us", folder);
         if (!read_line(path, line, sizeof line) || sscanf(line, "%lf", &quota) != 1)
-            return INT_MAX;
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-        if (!read_line(path, line, sizeof line) || sscanf(line, "%lf", &period) != 1)
-            return INT_MAX;
+            return false;
+        snprintf(period_path, sizeof period_path, "%s/cpu.cfs_period_us", folder);
+        if (!read_line(period_path, line, sizeof line) ||
+            sscanf(line, "%lf", &period) != 1)
+            return false;
     }
-    if (!(quota > 0) || !(period > 0) || quota / period >= INT_MAX)
-        return INT_MAX;
-    return quota < period ? 1 : (int)(quota / period);
+    *cpus = quota / period;
+    return quota > 0 && period > 0 && *cpus < INT_MAX;
 }
 
-/* The least quota from `mount`/`group` up to `mount`. In a container the group's path
- * may be the host's and absent here: its parents end at the mount all the same. */
-static int least_quota(const char *mount, const char *group)
+/* Take the quota of one cgroup folder into account. */
+static void look_into(const char *folder, pst_cpu_budget_info *info)
+{
+    char path[PATH_BYTES + 32];
+    double cpus;
+    if (!read_quota(folder, path, sizeof path, &cpus) ||
+        (info->quota > 0 && info->quota <= cpus))
+        return;
+    info->quota = cpus;
+    snprintf(info->quota_path, sizeof info->quota_path, "%.*s",
+             (int)sizeof info->quota_path - 1, path);
+}
+
+/* All from `mount`/`group` up to `mount`. In a container the group's path may be the
+ * host's and absent here: its parents end at the mount all the same. */
+static void look_upwards(const char *mount, const char *group,
+                         pst_cpu_budget_info *info)
 {
     char folder[PATH_BYTES];
     const size_t mount_length = strlen(mount);
-    int least = INT_MAX;
-    if ((size_t)snprintf(folder, sizeof folder, "%s%s", mount, group) >= sizeof folder)
-        return folder_quota(mount);
+    if ((size_t)snprintf(folder, sizeof folder, "%s%s", mount, group) >=
+        sizeof folder) {
+        look_into(mount, info);
+        return;
+    }
     for (;;) {
-        const int quota = folder_quota(folder);
-        if (quota < least)
-            least = quota;
+        look_into(folder, info);
         char *slash = strrchr(folder + mount_length, '/');
         if (!slash)
-            return least;
+            return;
         *slash = '\0';
     }
 }
@@ -88,7 +100,7 @@ static bool names_cpu(const char *list, size_t length)
 }
 
 /* A line of /proc/self/cgroup, "4:cpu,cpuacct:/path" or (version 2) "0::/path". */
-static int line_quota(const char *root, char *line)
+static void follow_line(const char *root, char *line, pst_cpu_budget_info *info)
 {
     static const char *const mounts[][4] = {
         {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct",
@@ -98,42 +110,45 @@ static int line_quota(const char *root, char *line)
     char *list = strchr(line, ':');
     char *group = list ? strchr(list + 1, ':') : NULL;
     if (!group)
-        return INT_MAX;
+        return;
     list++;
     const size_t length = (size_t)(group++ - list);
     const bool version2 = length == 0;
     if (!version2 && !names_cpu(list, length))
-        return INT_MAX;
+        return;
     group[strcspn(group, "\n")] = '\0';
-    int least = INT_MAX;
     for (const char *const *mount = mounts[version2]; *mount; mount++) {
         char path[PATH_BYTES];
-        if ((size_t)snprintf(path, sizeof path, "%s%s", root, *mount) >= sizeof path)
-            continue;
-        const int quota = least_quota(path, group);
-        if (quota < least)
-            least = quota;
+        if ((size_t)snprintf(path, sizeof path, "%s%s", root, *mount) < sizeof path)
+            look_upwards(path, group, info);
     }
-    return least;
 }
 
-int pst__cpu_budget_at(const char *root, int allowed)
+void pst__cpu_budget_at(const char *root, int allowed, pst_cpu_budget_info *info)
 {
     char line[PATH_BYTES];
-    int budget = allowed > 0 ? allowed : INT_MAX;
+    *info = (pst_cpu_budget_info){.allowed = allowed};
     snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
     FILE *groups = fopen(line, "re");
-    while (groups && fgets(line, sizeof line, groups)) {
-        const int quota = line_quota(root, line);
-        if (quota < budget)
-            budget = quota;
-    }
+    while (groups && fgets(line, sizeof line, groups))
+        follow_line(root, line, info);
     if (groups)
         fclose(groups);
-    return budget == INT_MAX || budget < 1 ? 1 : budget;
+    info->cpus = allowed > 0 ? allowed : INT_MAX;
+    if (info->quota > 0 && info->quota < info->cpus)
+        info->cpus = info->quota < 1 ? 1 : (int)info->quota;
+    if (info->cpus == INT_MAX)
+        info->cpus = 1;
+}
+
+void pst_cpu_budget_describe(pst_cpu_budget_info *info)
+{
+    pst__cpu_budget_at("", pst__thread_cpu_count(), info);
 }
 
 int pst_cpu_budget(void)
 {
-    return pst__cpu_budget_at("", pst__thread_cpu_count());
+    pst_cpu_budget_info info;
+    pst_cpu_budget_describe(&info);
+    return info.cpus;
 }

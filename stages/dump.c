@@ -205,7 +205,7 @@ int pst_pipeline_abandoned(const pst_pipeline *pipeline, size_t *bytes)
     return count;
 }
 
-int pst_pipeline_here(const pst_pipeline *pipeline, pst_place *place)
+int pst_pipeline_here(const pst_pipeline *pipeline, pst_whereabouts *place)
 {
     const int thread_id = pst__thread_id();
     for (int rank = 0; rank < pipeline->ranks; rank++) {
@@ -214,11 +214,11 @@ int pst_pipeline_here(const pst_pipeline *pipeline, pst_place *place)
             continue;
         const moment now = look_at(w);
         const pst_step *step = step_of(pipeline, rank, &now);
-        *place = (pst_place){.rank = rank,
-                             .stage = -1,
-                             .microbatch = -1,
-                             .iteration = pipeline->run.iteration,
-                             .name = "no action"};
+        *place = (pst_whereabouts){.rank = rank,
+                                   .stage = -1,
+                                   .microbatch = -1,
+                                   .iteration = pipeline->run.iteration,
+                                   .name = "no action"};
         if (step) {
             place->stage = step->action.stage;
             place->microbatch = (int)step->action.microbatch;

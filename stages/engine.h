@@ -85,6 +85,7 @@ typedef struct pst_worker {
     size_t event_room;
     pst_error error;
     pst_worker_info info;
+    int bind_error; /* errno of a refusal to bind the thread; 0: none          */
     uint64_t delay_state;
 } pst_worker;
 
@@ -112,6 +113,7 @@ struct pst_pipeline {
     size_t channel_count;
     pst_lengths *lengths; /* [stages][microbatches] of the present program     */
     size_t length_room;
+    bool warned_of_places; /* what was refused stands in the log               */
     bool dirty;   /* a run was ended early: channels may hold messages          */
     bool broken;  /* a worker is in a callback that has not returned            */
     char *report; /* [report_room] what every rank did when the run ended early  */

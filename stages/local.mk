@@ -11,6 +11,7 @@ pkginclude_HEADERS += \
 noinst_LTLIBRARIES += %D%/libstages.la
 %C%_libstages_la_SOURCES = \
 	%D%/arena.c \
+	%D%/bind.c \
 	%D%/budget.c \
 	%D%/channel.c \
 	%D%/dump.c \
@@ -20,24 +21,29 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/footprint.c \
 	%D%/links.c \
 	%D%/pipeline.c \
+	%D%/place.c \
 	%D%/program.c \
 	%D%/ring.c \
 	%D%/run.c \
+	%D%/settle.c \
 	%D%/slots.c \
 	%D%/thread.c \
 	%D%/topology.c \
 	%D%/worker.c \
 	%D%/arena.h \
 	%D%/atomic.h \
+	%D%/bind.h \
 	%D%/budget.h \
 	%D%/channel.h \
 	%D%/doorbell.h \
 	%D%/engine.h \
 	%D%/footprint.h \
 	%D%/links.h \
+	%D%/place.h \
 	%D%/program.h \
 	%D%/ring.h \
 	%D%/run.h \
+	%D%/settle.h \
 	%D%/slots.h \
 	%D%/thread.h \
 	%D%/topology.h \

@@ -2,11 +2,13 @@
 /* pipeline.c - making a pipeline, loading it, asking it, ending it. */
 #include <penstock/pipeline.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "stages/engine.h"
 #include "stages/program.h"
 #include "stages/run.h"
+#include "stages/settle.h"
 #include "stages/worker.h"
 
 /* How long a worker that has a core to itself looks for a message before it sleeps:
@@ -162,8 +164,10 @@ static pst_status place_rank(pst_pipeline *p, int rank, pst_error *err)
         if (p->stages[stage].rank == rank &&
             !place_stage(&p->stages[stage], NULL, &bytes))
             return pst_error_no_memory(err, "the weights of a stage", 0);
-    if (!pst__arena_init(&w->resident, &p->env, p->topology, rank, bytes))
-        return pst_error_no_memory(err, "the weights of a rank", bytes);
+    if (!pst__arena_init(&w->resident, &p->env, p->topology, rank, bytes,
+                         p->options.huge_pages))
+        return pst__arena_refuse(p->topology, rank, "the weights of a rank", bytes,
+                                 err);
     size_t again = 0;
     for (int stage = 0; stage < p->stage_count; stage++)
         if (p->stages[stage].rank == rank)
@@ -179,6 +183,42 @@ static pst_status start_workers(pst_pipeline *p, pst_error *err)
             return status;
     }
     pst__pipeline_wait_idle(p);
+    pst__settle_warn(p);
+    return PST_OK;
+}
+
+static pst_status make_topology(const pst_env *env, const pst_pipeline_options *options,
+                                int ranks, pst_topology **out, pst_error *err)
+{
+    const pst_topology_options wanted = {.synthetic = options->topology_synthetic,
+                                         .xml = options->topology_xml,
+                                         .bind = options->bind,
+                                         .cpus = options->bind_cpus,
+                                         .ranks = ranks};
+    return pst__topology_create(env, &wanted, out, err);
+}
+
+pst_status pst_pipeline_places(const pst_env *env, int ranks,
+                               const pst_pipeline_options *options,
+                               pst_worker_info *infos, pst_error *err)
+{
+    static const pst_pipeline_options defaults;
+    pst_topology *topology = NULL;
+    if (!options)
+        options = &defaults;
+    if (ranks < 1)
+        return pst_error_set(err, PST_EINVAL, "places for %d ranks; 1 would work",
+                             ranks);
+    if (options->bind != PST_BIND_NONE) {
+        const pst_status status = make_topology(env, options, ranks, &topology, err);
+        if (status != PST_OK)
+            return status;
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        infos[rank] = (pst_worker_info){.planned = 1};
+        pst__settle_describe(topology, rank, &infos[rank]);
+    }
+    pst__topology_destroy(topology);
     return PST_OK;
 }
 
@@ -187,10 +227,8 @@ static pst_status build(pst_pipeline *p, const pst_stage *stages,
                         pst_error *err)
 {
     pst_status status = copy_arguments(p, stages, rank_of_stage, options, err);
-    if (status == PST_OK && p->options.bind == PST_BIND_AUTO)
-        status =
-            pst__topology_create(&p->env, p->options.topology_synthetic,
-                                 p->options.topology_xml, p->ranks, &p->topology, err);
+    if (status == PST_OK && p->options.bind != PST_BIND_NONE)
+        status = make_topology(&p->env, &p->options, p->ranks, &p->topology, err);
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
         status = place_rank(p, rank, err);
     /* A worker that spins takes the core of one that computes if they must share. */
@@ -238,6 +276,7 @@ pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedul
     const pst_status status = pst__program_load(pipeline, schedule, &grown[count], err);
     if (status != PST_OK)
         return status;
+    pst__settle_warn(pipeline);
     *program = count;
     pipeline->program_count++;
     return PST_OK;
@@ -270,6 +309,8 @@ void pst_pipeline_worker(const pst_pipeline *pipeline, int rank, pst_worker_info
     const pst_worker *w = &pipeline->workers[rank];
     *info = w->info;
     info->memory_bytes = w->resident.bytes + w->working.bytes;
+    snprintf(info->memory_nodes, sizeof info->memory_nodes, "%s",
+             w->resident.nodes[0] ? w->resident.nodes : w->working.nodes);
 }
 
 const char *pst_pipeline_report(const pst_pipeline *pipeline)
@@ -315,8 +356,8 @@ static void release_all(pst_pipeline *p)
 {
     const pst_env env = p->env;
     for (int rank = 0; p->workers && rank < p->ranks; rank++) {
-        pst__arena_fini(&p->workers[rank].resident, &env, p->topology);
-        pst__arena_fini(&p->workers[rank].working, &env, p->topology);
+        pst__arena_fini(&p->workers[rank].resident, &env);
+        pst__arena_fini(&p->workers[rank].working, &env);
         pst_release(&env, p->workers[rank].events);
     }
     for (int i = 0; i < p->program_count; i++)

@@ -25,8 +25,11 @@
 PST_BEGIN_DECLS
 
 typedef enum pst_bind {
-    PST_BIND_AUTO, /* each worker to a core, neighbours near each other        */
-    PST_BIND_NONE  /* leave workers to the system                              */
+    PST_BIND_AUTO, /* each worker to a core, neighbours near each other; more
+                      workers than cores to hyperthreads                       */
+    PST_BIND_NONE, /* leave workers to the system                              */
+    PST_BIND_CORE, /* as auto, but always to a whole core, shared or not       */
+    PST_BIND_LIST  /* to the CPUs in pst_pipeline_options.bind_cpus             */
 } pst_bind;
 
 /*
@@ -60,17 +63,32 @@ typedef struct pst_pipeline_options {
                             their stages are tied by `ties`. 0: 1                     */
     uint64_t delay_seed; /* not 0: random short delays at every hand-over, to
                             shake out races in tests                           */
+    const char *bind_cpus; /* OS numbers: "0,2,4-5" one CPU a rank, "0-1:2-3" all
+                              CPUs of each rank. For one rank the list is its place */
+    int huge_pages;        /* 1: ask for huge pages below the buffers. Not where
+                              the env brings an allocator                       */
+    /* Called once by each worker, at its place and before any callback, to warm what
+     * the host keeps per thread. May block; must not use the pipeline. NULL: nothing.
+     */
+    void (*worker_start)(void *user, int rank);
+    void *worker_start_user;
 } pst_pipeline_options;
 
 typedef struct pst_pipeline pst_pipeline;
 
 /* Where one worker is. */
 typedef struct pst_worker_info {
-    int thread_id;       /* the kernel's                                        */
-    int bound;           /* 1: the kernel accepted the binding                  */
-    int numa_node;       /* hwloc's logical index of its memory; -1: unknown    */
-    char cpus[64];       /* the binding as a list of OS CPU numbers: "0", "2-3" */
-    size_t memory_bytes; /* all buffers placed for this rank                   */
+    int thread_id;         /* the kernel's                                        */
+    int bound;             /* 1: the kernel accepted the binding                  */
+    int numa_node;         /* OS number of the one nearest its place; -1: unknown */
+    char cpus[64];         /* that it may use, as a list of OS numbers: "0", "2-3" */
+    size_t memory_bytes;   /* all buffers placed for this rank                   */
+    char place[64];        /* CPUs it is for, as above; "": none (PST_BIND_NONE)  */
+    int core;              /* hwloc's logical index of the core there; -1: unknown */
+    int planned;           /* 1: that is another machine, or there is no worker yet:
+                              nothing is bound                                    */
+    char memory_nodes[32]; /* OS numbers of the nodes that its memory was found on:
+                              "0", "0-1"; "": unknown                           */
 } pst_worker_info;
 
 /*
@@ -80,7 +98,7 @@ typedef struct pst_worker_info {
  *         to must outlive the pipeline.
  * Errors: PST_EINVAL (sizes of neighbours differ, a rank out of range, a bad
  *         topology), PST_ENOMEM, PST_ESYSTEM (a thread could not be started).
- *         A refused binding is one warning in the log.
+ *         All that was refused of bindings is one warning in the log.
  */
 PST_API pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
                                        int stage_count, const int *rank_of_stage,
@@ -135,8 +153,25 @@ PST_API const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline,
 PST_API void pst_pipeline_worker(const pst_pipeline *pipeline, int rank,
                                  pst_worker_info *info);
 
+/* Where `ranks` workers would be, by `bind`, `bind_cpus` and the topology in options
+ * (NULL: defaults); infos[ranks]. Starts and binds nothing.
+ * Errors: PST_EINVAL, PST_ENOMEM, PST_ESYSTEM. */
+PST_API pst_status pst_pipeline_places(const pst_env *env, int ranks,
+                                       const pst_pipeline_options *options,
+                                       pst_worker_info *infos, pst_error *err);
+
 /* CPUs this process may use: allowed by affinity and by cgroup quota, at least 1. */
 PST_API int pst_cpu_budget(void);
+
+/* The same, and where it comes from. */
+typedef struct pst_cpu_budget_info {
+    int cpus;             /* the budget                                        */
+    int allowed;          /* CPUs by affinity; 0: unknown                      */
+    double quota;         /* CPUs by the least cgroup quota; 0: there is none  */
+    char quota_path[256]; /* the file that says so, cut; "": none              */
+} pst_cpu_budget_info;
+
+PST_API void pst_cpu_budget_describe(pst_cpu_budget_info *info);
 
 /* For people: each worker's state, action, and what it waits for. Returns the length
  * that the whole text has (as snprintf). */
@@ -153,17 +188,17 @@ PST_API const char *pst_pipeline_report(const pst_pipeline *pipeline);
 PST_API int pst_pipeline_abandoned(const pst_pipeline *pipeline, size_t *bytes);
 
 /* What a worker is at. */
-typedef struct pst_place {
+typedef struct pst_whereabouts {
     int rank;
     int stage;      /* -1: none                                                */
     int microbatch; /* -1: none                                                */
     int64_t iteration;
     const char *name; /* "forward", "reduce" and so on, constant; "no action"    */
-} pst_place;
+} pst_whereabouts;
 
 /* 1 with *place filled in where the calling thread is one of the pipeline's workers,
  * else 0. Async-signal-safe: for handlers of SIGSEGV and its like. */
-PST_API int pst_pipeline_here(const pst_pipeline *pipeline, pst_place *place);
+PST_API int pst_pipeline_here(const pst_pipeline *pipeline, pst_whereabouts *place);
 
 /* Ends and joins the workers. NULL allowed. Not during a run. Memory that a callback
  * which never returned may still use stays, and the log tells how much. */

@@ -108,12 +108,16 @@ static pst_status widen_arena(pst_pipeline *p, int rank, size_t bytes, pst_error
     pst_arena larger;
     if (bytes <= w->working.bytes)
         return PST_OK;
-    if (!pst__arena_init(&larger, &p->env, p->topology, rank, bytes)) {
+    if (!pst__arena_init(&larger, &p->env, p->topology, rank, bytes,
+                         p->options.huge_pages)) {
         char what[64];
         snprintf(what, sizeof what, "the buffers of rank %d", rank);
-        return pst_error_no_memory(err, what, bytes);
+        return pst__arena_refuse(p->topology, rank, what, bytes, err);
     }
-    pst__arena_fini(&w->working, &p->env, p->topology);
+    /* Else the worker's own first touch says which node it is on. */
+    if (larger.bound)
+        pst__arena_touch(&larger, p->topology, rank);
+    pst__arena_fini(&w->working, &p->env);
     w->working = larger;
     return PST_OK;
 }

@@ -120,7 +120,7 @@ alone() {
         each_line_is_a_fault "- only $2 may" || :
 }
 alone 'jansson' 'sched/[a-z_]*_json\.c|model/(safetensors|safetensors_write|[a-z_]*_json)\.c'
-alone 'hwloc' 'stages/topology\.c'
+alone 'hwloc' 'stages/(bind|place|topology)\.c'
 alone 'pthread|linux/futex' 'stages/thread\.[ch]'
 alone 'mpi\.h' 'stages/channel_mpi\.c'
 alone '(openblas/)?(cblas|openblas)' 'model/blas\.c'

@@ -72,7 +72,7 @@ static void put_counted(line *l, const char *before, int64_t number)
 /* " in stage 2, microbatch 5, forward, on rank 2, in step 1" */
 static void put_place(line *l)
 {
-    pst_place place;
+    pst_whereabouts place;
     const pst_pipeline *pipeline = atomic_load(&watched);
     const char *doing = atomic_load(&main_place);
     if (pipeline != NULL && pst_pipeline_here(pipeline, &place)) {

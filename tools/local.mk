@@ -3,6 +3,7 @@
 
 noinst_LTLIBRARIES += %D%/libtools.la
 %C%_libtools_la_SOURCES = \
+	%D%/binding.c \
 	%D%/costs.c \
 	%D%/draw_cairo.c \
 	%D%/draw_text.c \
@@ -12,6 +13,7 @@ noinst_LTLIBRARIES += %D%/libtools.la
 	%D%/say.c \
 	%D%/scene.c \
 	%D%/source.c \
+	%D%/binding.h \
 	%D%/costs.h \
 	%D%/draw_cairo.h \
 	%D%/draw_text.h \
@@ -31,6 +33,7 @@ pipesim_SOURCES = \
 	%D%/pipesim_draw.c \
 	%D%/pipesim_export.c \
 	%D%/pipesim_list.c \
+	%D%/pipesim_place.c \
 	%D%/pipesim_stats.c \
 	%D%/pipesim.h
 pipesim_CPPFLAGS = $(AM_CPPFLAGS)

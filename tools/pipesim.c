@@ -20,6 +20,7 @@ static const struct {
     {"stats", pipesim_stats, "time, idle time and memory of a schedule"},
     {"check", pipesim_check, "say whether a CSV file can be run, and why not"},
     {"export", pipesim_export, "write a schedule as CSV in PyTorch's grammar"},
+    {"place", pipesim_place, "where ranks would stand on a machine's cores"},
 };
 
 enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof *subcommands };

@@ -16,6 +16,7 @@ int pipesim_draw(int argc, char **argv);
 int pipesim_stats(int argc, char **argv);
 int pipesim_check(int argc, char **argv);
 int pipesim_export(int argc, char **argv);
+int pipesim_place(int argc, char **argv);
 
 void pipesim_version(void);
 

@@ -9,6 +9,7 @@
 #include <penstock/blas.h>
 #include <penstock/version.h>
 
+#include "tools/binding.h"
 #include "tools/draw_cairo.h"
 #include "tools/draw_text.h"
 #include "tools/options.h"
@@ -47,7 +48,6 @@ static void print_version(void)
 static const char *const models[] = {"gpt", NULL};
 static const char *const optimizers[] = {"adamw", NULL};
 static const char *const gelus[] = {"exact", "tanh", NULL};
-static const char *const binds[] = {"auto", "none", NULL};
 
 /* The quality settings that README.md shows. */
 static const pipetrain_settings defaults = {
@@ -99,7 +99,8 @@ static int read_faults(const command *command, const option_strings *texts,
 
 static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 {
-    int model = 0, optimizer = 0, gelu = 0, bind = 0, count;
+    int model = 0, optimizer = 0, gelu = 0, count;
+    const char *bind = NULL;
     option_strings faults = {.count = 0};
     /* clang-format off */
     const option table[] = {
@@ -215,14 +216,20 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         {.name = "temperature", .kind = OPTION_DOUBLE, .value = &s->temperature,
          .argument = "X", .help = "of generation; 0: always the likeliest (0.8)",
          .lowest = 0, .highest = 1000},
-        {.name = "bind", .kind = OPTION_CHOICE, .value = &bind, .argument = "WHERE",
-         .help = "auto: each worker to a core; none (auto)", .choices = binds,
+        {.name = "bind", .kind = OPTION_STRING, .value = &bind, .argument = "WHERE",
+         .help = "auto, none, core, or CPUs, as in 0,2,4-5 or 0-1:2-3 (auto)",
          .variable = "PENSTOCK_BIND"},
-        {.name = "topology", .kind = OPTION_STRING, .value = &s->topology,
-         .argument = "TEXT", .help = "place workers as on this machine (hwloc's synthetic "
-                                     "form)"},
+        {.name = "huge-pages", .kind = OPTION_FLAG, .value = &s->pipeline.huge_pages,
+         .help = "ask for huge pages for weights and activations"},
+        {.name = "topology", .kind = OPTION_STRING,
+         .value = &s->pipeline.topology_synthetic, .argument = "TEXT",
+         .help = "plan workers' places on this machine (hwloc's synthetic form), and "
+                 "bind nothing"},
+        {.name = "topology-xml", .kind = OPTION_STRING,
+         .value = &s->pipeline.topology_xml, .argument = "FILE",
+         .help = "the same for a machine that lstopo wrote down"},
         {.name = "report-binding", .kind = OPTION_FLAG, .value = &s->report_binding,
-         .help = "say where each worker is"},
+         .help = "say where each worker and its memory is"},
         {.name = "watchdog", .kind = OPTION_DOUBLE, .value = &s->watchdog_seconds,
          .argument = "SECONDS", .help = "end a run in which nothing moves so long; 0: "
                                         "never (60)",
@@ -248,7 +255,9 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
     if (status != OPTIONS_GO_ON)
         return status;
     s->model.gelu = (pst_gelu)gelu;
-    s->bind_none = bind == 1;
+    status = binding_parse(&command, bind, &s->pipeline);
+    if (status != OPTIONS_GO_ON)
+        return status;
     if (s->watchdog_seconds == 0)
         s->watchdog_seconds = -1;
     status = read_faults(&command, &faults, s);

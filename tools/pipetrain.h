@@ -29,9 +29,8 @@ typedef struct pipetrain_settings {
     pst_gpt_config model;
     pst_adamw optimizer;
     int clip_given; /* else there is none where the schedule cannot            */
-    int bind_none;
-    const char *topology;
-    double watchdog_seconds; /* below 0: never                                 */
+    pst_pipeline_options pipeline; /* where workers go                         */
+    double watchdog_seconds;       /* below 0: never                                 */
     pst_fault fault[MOST_FAULTS];
     int fault_count;
     int check_finite;

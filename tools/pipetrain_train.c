@@ -12,6 +12,7 @@
 #include <penstock/text.h>
 #include <penstock/trainer.h>
 
+#include "tools/binding.h"
 #include "tools/crash.h"
 #include "tools/history.h"
 #include "tools/pipetrain.h"
@@ -90,18 +91,17 @@ static pst_status open_run(run *r, pst_error *err)
         (status = pipetrain_schedule(s, &r->schedule, err)) ||
         (status = train_faults_check(&r->faults, r->schedule, err)))
         return status;
-    pst_trainer_options options = {
-        .model = s->model,
-        .optimizer = s->optimizer,
-        .batch = s->batch,
-        .eval_microbatch = (1024 + s->model.context - 1) / s->model.context,
-        .schedule = r->schedule,
-        .seed = s->seed,
-        .pipeline = {.bind = s->bind_none ? PST_BIND_NONE : PST_BIND_AUTO,
-                     .topology_synthetic = s->topology,
-                     .watchdog_seconds = s->watchdog_seconds},
-        .decorate = train_faults_decorate,
-        .decorate_user = &r->faults};
+    pst_trainer_options options = {.model = s->model,
+                                   .optimizer = s->optimizer,
+                                   .batch = s->batch,
+                                   .eval_microbatch =
+                                       (1024 + s->model.context - 1) / s->model.context,
+                                   .schedule = r->schedule,
+                                   .seed = s->seed,
+                                   .pipeline = s->pipeline,
+                                   .decorate = train_faults_decorate,
+                                   .decorate_user = &r->faults};
+    options.pipeline.watchdog_seconds = s->watchdog_seconds;
     if (pst_schedule_updates(r->schedule) > 0 && !s->clip_given)
         options.optimizer.clip = 0;
     if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)))
@@ -145,10 +145,10 @@ static void print_binding(const run *r)
     for (int rank = 0; rank < pst_schedule_ranks(r->schedule); rank++) {
         pst_worker_info info;
         pst_pipeline_worker(pipeline, rank, &info);
-        printf("rank %d: thread %d, %s %s, NUMA node %d, %.1f MiB\n", rank,
-               info.thread_id, info.bound ? "bound to CPU" : "not bound, may use CPU",
-               info.cpus, info.numa_node, (double)info.memory_bytes / 1048576.0);
+        binding_print(rank, &info);
     }
+    binding_print_budget();
+    fflush(stdout);
 }
 
 static void print_setting(const run *r)

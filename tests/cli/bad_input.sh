@@ -72,7 +72,7 @@ refused 2 "--lr 'x': not a number$see" --lr x
 refused 2 "--lr -1: must be at least 0$see" --lr -1
 refused 2 "--dropout 1: must be from 0 to 0.99$see" --dropout 1
 refused 2 "--untied takes no value$see" --untied=yes
-refused 2 "--bind 'all': must be one of auto, none$see" --bind all
+refused 2 "--bind 'all': must be one of auto, none, core, or CPUs, as in 0,2,4-5 or 0-1:2-3$see" --bind all
 refused 2 "--gelu 'fast': must be one of exact, tanh$see" --gelu fast
 
 # ---- other files ------------------------------------------------------------

@@ -5,6 +5,7 @@ EXTRA_DIST += %D%/lib.sh
 dist_check_SCRIPTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
+	%D%/binding.sh \
 	%D%/fault.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
@@ -12,6 +13,7 @@ dist_check_SCRIPTS += \
 TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
+	%D%/binding.sh \
 	%D%/fault.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \

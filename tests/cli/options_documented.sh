@@ -42,7 +42,7 @@ both() {
     same "$1: here, but not listed by --help" '' "$(comm -13 helped found)"
 }
 
-commands='list draw stats check export'
+commands='list draw stats check export place'
 same 'commands of pipesim --help' "$commands" "$(pipesim --help |
     awk '/^Commands:/ { inside = 1; next } /^$/ { inside = 0 }
         inside { printf "%s%s", sep, $1; sep = " " }')"
@@ -134,7 +134,7 @@ mkdir empty
 cd empty || exit
 mv ../complete.bash .
 offers 'draw' pipesim d
-offers '--help --version check draw export help list stats' pipesim ''
+offers '--help --version check draw export help list place stats' pipesim ''
 mkdir folder
 : >mine.csv
 : >weights.safetensors
@@ -163,7 +163,8 @@ offers "$names folder mine.csv" pipetrain --schedule =
 offers 'folder weights.safetensors' pipetrain --init ''
 offers 'folder' pipetrain --checkpoint f
 offers 'complete.bash folder mine.csv weights.safetensors' pipetrain --data ''
-offers 'auto none' pipetrain --bind ''
+offers 'auto core none' pipetrain --bind ''
+offers 'auto core none' pipesim place --bind ''
 offers 'exact tanh' pipetrain --gelu ''
 offers 'gpt' pipetrain --model ''
 offers 'adamw' pipetrain --optimizer ''

@@ -16,6 +16,7 @@ Commands:
   stats     time, idle time and memory of a schedule
   check     say whether a CSV file can be run, and why not
   export    write a schedule as CSV in PyTorch'"'"'s grammar
+  place     where ranks would stand on a machine'"'"'s cores
 
 '"'pipesim COMMAND --help' explains a command."
 expect 0 "$usage" '' pipesim --help

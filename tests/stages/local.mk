@@ -8,6 +8,11 @@ check_LTLIBRARIES += %D%/libtoy.la
 %C%_libtoy_la_SOURCES = %D%/toy.c %D%/toy.h
 %C%_libtoy_la_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 
+check_PROGRAMS += %D%/test_bind
+%C%_test_bind_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) $(HWLOC_CFLAGS)
+%C%_test_bind_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_bind
+
 check_PROGRAMS += %D%/test_budget
 %C%_test_budget_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_budget_LDADD = $(stages_test_libs)

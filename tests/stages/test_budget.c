@@ -62,7 +62,11 @@ static void put_file(const char *name, const char *text)
 
 static void budget_is(int allowed, int wanted)
 {
-    ck_assert_int_eq(pst__cpu_budget_at(root, allowed), wanted);
+    pst_cpu_budget_info info;
+    pst__cpu_budget_at(root, allowed, &info);
+    ck_assert_int_eq(info.cpus, wanted);
+    ck_assert_int_eq(info.allowed, allowed);
+    ck_assert((info.quota > 0) == (info.quota_path[0] != '\0'));
 }
 
 START_TEST(test_no_files)
@@ -200,6 +204,54 @@ START_TEST(test_long_path)
 }
 END_TEST
 
+/* Six folders deep, and the least quota anywhere on the way is the one that counts. */
+static void deep_group(const char *mount, const char *quota, const char *period)
+{
+    static const char *const above[] = {"a/b/c/d/e/f", "a/b/c/d/e", "a/b/c/d", "a/b/c",
+                                        "a/b",         "a",         "."};
+    const size_t count = sizeof above / sizeof above[0];
+    char name[256];
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        if (period) {
+            snprintf(name, sizeof name, "%s/%s/%s", mount, above[i], period);
+            put_file(name, "100000\n");
+        }
+        snprintf(name, sizeof name, "%s/%s/%s", mount, above[i], quota);
+        snprintf(text, sizeof text, "%zu00000%s\n", 9 - i, period ? "" : " 100000");
+        put_file(name, text);
+        budget_is(64, (int)(9 - i));
+    }
+}
+
+START_TEST(test_every_ancestor)
+{
+    put_file("proc/self/cgroup",
+             _i ? "0::/a/b/c/d/e/f\n" : "7:cpuset:/a\n3:cpu,cpuacct:/a/b/c/d/e/f\n");
+    if (_i)
+        deep_group("sys/fs/cgroup", "cpu.max", NULL);
+    else
+        deep_group("sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us",
+                   "cpu.cfs_period_us");
+}
+END_TEST
+
+START_TEST(test_where_it_comes_from)
+{
+    char path[256];
+    pst_cpu_budget_info info;
+    put_file("proc/self/cgroup", "0::/slice/job\n");
+    put_file("sys/fs/cgroup/slice/job/cpu.max", "300000 100000\n");
+    put_file("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
+    pst__cpu_budget_at(root, 8, &info);
+    ck_assert_int_eq(info.cpus, 1);
+    ck_assert_int_eq(info.allowed, 8);
+    ck_assert(info.quota == 1.5);
+    snprintf(path, sizeof path, "%s/sys/fs/cgroup/slice/cpu.max", root);
+    ck_assert_str_eq(info.quota_path, path);
+}
+END_TEST
+
 START_TEST(test_this_process)
 {
     ck_assert_int_ge(pst_cpu_budget(), 1);
@@ -224,6 +276,8 @@ Suite *pst_test_suite(void)
     tcase_add_test(all, test_both_versions);
     tcase_add_test(all, test_strange_lines);
     tcase_add_test(all, test_long_path);
+    tcase_add_loop_test(all, test_every_ancestor, 0, 2);
+    tcase_add_test(all, test_where_it_comes_from);
     tcase_add_test(all, test_this_process);
     suite_add_tcase(suite, all);
     return suite;

@@ -426,7 +426,7 @@ END_TEST
 
 /* Where a callback is, as a handler of SIGSEGV would ask. */
 static pst_pipeline *asked;
-static pst_place places[3][2];
+static pst_whereabouts places[3][2];
 
 static pst_status ask_where(void *user, int op, pst_work *work, pst_error *err)
 {
@@ -441,13 +441,13 @@ static pst_status ask_where(void *user, int op, pst_work *work, pst_error *err)
 
 START_TEST(test_here)
 {
-    pst_place place;
+    pst_whereabouts place;
     asked = open_list(toy_named("1f1b", 3, 3), NULL, NULL);
     ck_assert_int_eq(pst_pipeline_here(asked, &place), 0);
     t.hook = ask_where;
     ck_assert_int_eq(pst_pipeline_run(asked, 0, 0, 7, NULL), PST_OK);
     for (int s = 0; s < 3; s++) {
-        const pst_place *in_forward = &places[s][0], *in_reduce = &places[s][1];
+        const pst_whereabouts *in_forward = &places[s][0], *in_reduce = &places[s][1];
         ck_assert_int_eq(in_forward->rank, s);
         ck_assert_int_eq(in_forward->stage, s);
         ck_assert_int_eq(in_forward->microbatch, 1);
@@ -512,14 +512,14 @@ START_TEST(test_timeout_of_many_ranks)
     init_hang(&h, (failure){PST_OP_FORWARD, 0, 0, false});
     pst_pipeline *pipeline =
         open_list(toy_named("1f1b", 60, 2), NULL,
-                  &(pst_pipeline_options){.watchdog_seconds = 0.2});
+                  &(pst_pipeline_options){.watchdog_seconds = 1});
     h.pipeline = pipeline;
     t.hook = wait_for_the_end;
     t.user = &h;
     ck_assert_int_eq(pst_pipeline_run(pipeline, 0, 0, 0, &err), PST_ETIMEOUT);
     ck_assert_str_eq(err.text,
                      "rank 0 is in stage 0, microbatch 0, forward (0F0), and "
-                     "no action has ended for 0.2 s, the watchdog's limit; 59 "
+                     "no action has ended for 1 s, the watchdog's limit; 59 "
                      "other ranks wait for it");
     ck_assert_ptr_nonnull(
         strstr(pst_pipeline_report(pipeline), "\nrank 59 has waited in 59F0 "));

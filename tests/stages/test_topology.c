@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_topology.c - where ranks stand on described machines, and memory near them. */
+/* test_topology.c - this machine and described ones, and memory near ranks. */
 #include <check.h>
+#include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "stages/arena.h"
 #include "stages/thread.h"
 #include "stages/topology.h"
 #include "tests/suite.h"
@@ -14,49 +17,11 @@ static pst_topology *load(const char *synthetic, int ranks)
 {
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
-    const pst_status status =
-        pst__topology_create(NULL, synthetic, NULL, ranks, &topology, &err);
+    const pst_topology_options options = {.synthetic = synthetic, .ranks = ranks};
+    const pst_status status = pst__topology_create(NULL, &options, &topology, &err);
     ck_assert_msg(status == PST_OK, "%s", err.text);
     return topology;
 }
-
-static void check_places(const char *synthetic, int ranks, const char *const *places)
-{
-    pst_topology *topology = load(synthetic, ranks);
-    for (int rank = 0; rank < ranks; rank++) {
-        char text[64];
-        ck_assert_str_eq(pst__topology_cpus(topology, rank, text, sizeof text),
-                         places[rank]);
-    }
-    pst__topology_destroy(topology);
-}
-
-typedef struct places_row {
-    const char *synthetic;
-    int ranks;
-    const char *places[16];
-} places_row;
-
-static const places_row rows[] = {
-    {"pack:1 core:4 pu:2", 1, {"0-1"}},
-    {"pack:1 core:4 pu:2", 2, {"0-1", "2-3"}},
-    {"pack:1 core:4 pu:2", 4, {"0-1", "2-3", "4-5", "6-7"}},
-    {"pack:1 core:4 pu:2", 5, {"0", "1", "2", "4", "6"}},
-    {"pack:1 core:4 pu:2", 6, {"0", "1", "2", "4", "5", "6"}},
-    {"pack:1 core:4 pu:2", 8, {"0", "1", "2", "3", "4", "5", "6", "7"}},
-    {"pack:1 core:4 pu:2", 9, {"0-1", "0-1", "0-1", "2", "3", "4", "5", "6", "7"}},
-    {"pack:2 core:2 pu:1", 3, {"0", "1", "2"}},
-    {"pack:2 core:2 pu:1", 6, {"0", "0", "1", "2", "2", "3"}},
-    {"pack:1 core:1 pu:1", 3, {"0", "0", "0"}},
-    {"pack:1 pu:4", 3, {"0", "1", "2"}},
-};
-
-START_TEST(test_places)
-{
-    const places_row *row = &rows[_i];
-    check_places(row->synthetic, row->ranks, row->places);
-}
-END_TEST
 
 START_TEST(test_places_are_cut_to_size)
 {
@@ -105,8 +70,9 @@ static void refuse(const char *synthetic, const char *xml, const char *text)
 {
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
-    ck_assert_int_eq(pst__topology_create(NULL, synthetic, xml, 1, &topology, &err),
-                     PST_EINVAL);
+    const pst_topology_options options = {
+        .synthetic = synthetic, .xml = xml, .ranks = 1};
+    ck_assert_int_eq(pst__topology_create(NULL, &options, &topology, &err), PST_EINVAL);
     ck_assert_ptr_null(topology);
     ck_assert_str_eq(err.text, text);
 }
@@ -148,32 +114,63 @@ START_TEST(test_this_machine)
 }
 END_TEST
 
-START_TEST(test_bind_refuses_absent_cpus)
+/* On a machine that is merely described nothing is bound, and that is no error. */
+START_TEST(test_another_machine)
 {
-    pst_topology *topology = load("pack:1 core:1 pu:1(indexes=5000)", 1);
+    pst_topology *topology = load("pack:1 core:1 pu:1", 1);
     char before[256];
     char own[256];
+    char nodes[8];
     pst__thread_cpus(before, sizeof before);
+    ck_assert(!pst__topology_is_here(topology));
     ck_assert(!pst__topology_bind(topology, 0));
+    ck_assert_int_eq(errno, 0);
+    ck_assert(!pst__topology_bind_memory(topology, 0, own, sizeof own));
+    ck_assert_int_eq(errno, 0);
+    ck_assert(pst__topology_locate(topology, 0, own, sizeof own, nodes, sizeof nodes));
+    ck_assert_str_eq(nodes, "");
     ck_assert_str_eq(pst__thread_cpus(own, sizeof own), before);
     pst__topology_destroy(topology);
 }
 END_TEST
 
+/* An arena of pages, on this machine and as on another, plain and huge. */
 START_TEST(test_memory)
 {
     static const char *const machines[] = {NULL, "numa:2 pack:1 core:2 pu:1"};
-    pst_topology *topology = load(machines[_i], 4);
+    pst_topology *topology = load(machines[_i % 2], 4);
+    const uintptr_t multiple =
+        _i / 2 ? (uintptr_t)2 << 20 : (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int rank = 0; rank < 4; rank++) {
-        const size_t bytes = 100000 + (size_t)rank;
-        unsigned char *memory = pst__topology_allocate(topology, rank, bytes);
-        ck_assert_ptr_nonnull(memory);
-        ck_assert_uint_eq((uintptr_t)memory % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+        const size_t bytes = (size_t)100000 * (size_t)(rank * rank * rank + 1);
+        pst_arena arena;
+        ck_assert(pst__arena_init(&arena, NULL, topology, rank, bytes, _i / 2));
+        ck_assert_uint_eq((uintptr_t)arena.base % multiple, 0);
         for (size_t i = 0; i < bytes; i++)
-            ck_assert_uint_eq(memory[i], 0);
-        memset(memory, rank + 1, bytes);
-        pst__topology_release(topology, memory, bytes);
+            ck_assert(arena.base[i] == 0);
+        pst__arena_touch(&arena, topology, rank);
+        ck_assert(!arena.elsewhere);
+        memset(arena.base, rank + 1, bytes);
+        pst__arena_fini(&arena, NULL);
+        ck_assert_ptr_null(arena.base);
     }
+    pst__topology_destroy(topology);
+}
+END_TEST
+
+/* More than any machine has: an error that names the node, where there is one. */
+START_TEST(test_no_memory)
+{
+    pst_topology *topology = load(NULL, 1);
+    pst_arena arena;
+    pst_error err = PST_ERROR_INIT;
+    const size_t much = SIZE_MAX / 4;
+    ck_assert(!pst__arena_init(&arena, NULL, topology, 0, much, false));
+    ck_assert(!pst__arena_init(&arena, NULL, topology, 0, SIZE_MAX - 1, true));
+    ck_assert_int_eq(pst__arena_refuse(topology, 0, "a toy", much, &err), PST_ENOMEM);
+    char known[160];
+    snprintf(known, sizeof known, "no memory for a toy (%zu bytes)", much);
+    ck_assert_int_eq(strncmp(err.text, known, strlen(known)), 0);
     pst__topology_destroy(topology);
 }
 END_TEST
@@ -183,14 +180,14 @@ Suite *pst_test_suite(void)
     Suite *suite = suite_create("topology");
     TCase *all = tcase_create("topology");
     tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, test_places, 0, sizeof rows / sizeof rows[0]);
     tcase_add_test(all, test_places_are_cut_to_size);
     tcase_add_test(all, test_many_ranks);
     tcase_add_test(all, test_numa_node);
     tcase_add_test(all, test_nonsense);
     tcase_add_test(all, test_this_machine);
-    tcase_add_test(all, test_bind_refuses_absent_cpus);
-    tcase_add_loop_test(all, test_memory, 0, 2);
+    tcase_add_test(all, test_another_machine);
+    tcase_add_loop_test(all, test_memory, 0, 4);
+    tcase_add_test(all, test_no_memory);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -7,33 +7,16 @@
 
 #include <penstock/check.h>
 
+#include "sched/check_state.h"
 #include "sched/deadlock.h"
 #include "sched/lower_in_time.h"
 
-/* One bit an operation, of what was seen of a (stage, microbatch). */
-#define SEEN(op) (1u << (op))
 #define ANY_BACKWARD                                                                   \
-    (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT) | SEEN(PST_OP_BACKWARD_WEIGHT))
+    (PST__SEEN(PST_OP_BACKWARD) | PST__SEEN(PST_OP_BACKWARD_INPUT) |                   \
+     PST__SEEN(PST_OP_BACKWARD_WEIGHT))
 
-typedef struct checking {
-    const pst_env *env;
-    const pst_schedule *schedule;
-    int stages;
-    size_t microbatches;
-    uint16_t *seen; /* [stages][m]                                             */
-    int has_backward;
-    int has_messages;
-    int has_steps;
-} checking;
-
-static uint16_t *seen_of(const checking *c, int stage, uint32_t microbatch)
-{
-    return &c->seen[(size_t)stage * c->microbatches + microbatch];
-}
-
-/* "rank 3, cell 17 (2F4): ..." with file and line where the list has a file. */
-static pst_status PST_PRINTF(5, 6) fault(const checking *c, int rank, size_t index,
-                                         pst_error *err, const char *format, ...)
+pst_status pst__check_fault(const pst__checking *c, int rank, size_t index,
+                            pst_error *err, const char *format, ...)
 {
     char reason[512], action[32];
     size_t count;
@@ -51,7 +34,7 @@ static pst_status PST_PRINTF(5, 6) fault(const checking *c, int rank, size_t ind
 }
 
 /* Where `stage` is computed for the first time by another rank than `rank`. */
-static pst_status find_second_rank(const checking *c, int stage, pst_error *err)
+static pst_status find_second_rank(const pst__checking *c, int stage, pst_error *err)
 {
     int first_rank = -1;
     for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
@@ -61,9 +44,10 @@ static pst_status find_second_rank(const checking *c, int stage, pst_error *err)
             if (row[i].stage != stage || !pst_op_describe(row[i].op)->computes)
                 continue;
             if (first_rank >= 0 && first_rank != rank)
-                return fault(c, rank, i, err,
-                             "stage %d stands on rank %d already; a stage has one rank",
-                             stage, first_rank);
+                return pst__check_fault(
+                    c, rank, i, err,
+                    "stage %d stands on rank %d already; a stage has one rank", stage,
+                    first_rank);
             first_rank = rank;
         }
     }
@@ -72,7 +56,7 @@ static pst_status find_second_rank(const checking *c, int stage, pst_error *err)
                          pst_schedule_name(c->schedule), stage, c->stages);
 }
 
-static pst_status check_placement(const checking *c, pst_error *err)
+static pst_status check_placement(const pst__checking *c, pst_error *err)
 {
     for (int stage = 0; stage < c->stages; stage++)
         if (pst_schedule_rank_of(c->schedule, stage) < 0)
@@ -81,60 +65,63 @@ static pst_status check_placement(const checking *c, pst_error *err)
 }
 
 /* What F saved leaves after F, and is back before the backward. */
-static pst_status check_move(const checking *c, int rank, size_t i, pst_action a,
+static pst_status check_move(const pst__checking *c, int rank, size_t i, pst_action a,
                              unsigned before, pst_error *err)
 {
     const int evicts = a.op == PST_OP_EVICT;
     const int first = evicts ? PST_OP_FORWARD : PST_OP_EVICT;
     if (pst_schedule_partner(c->schedule, rank) < 0)
-        return fault(c, rank, i, err,
-                     "rank %d, in the middle of %d, has no partner to evict to", rank,
-                     pst_schedule_ranks(c->schedule));
-    if ((before & SEEN(first)) == 0)
-        return fault(c, rank, i, err, "comes before %u%s%" PRIu32, a.stage,
-                     pst_op_describe(first)->csv, a.microbatch);
+        return pst__check_fault(
+            c, rank, i, err, "rank %d, in the middle of %d, has no partner to evict to",
+            rank, pst_schedule_ranks(c->schedule));
+    if ((before & PST__SEEN(first)) == 0)
+        return pst__check_fault(c, rank, i, err, "comes before %u%s%" PRIu32, a.stage,
+                                pst_op_describe(first)->csv, a.microbatch);
     if ((before & ANY_BACKWARD) != 0)
-        return fault(c, rank, i, err,
-                     "comes after the backward, which frees what it %s",
-                     evicts ? "evicts" : "loads");
+        return pst__check_fault(c, rank, i, err,
+                                "comes after the backward, which frees what it %s",
+                                evicts ? "evicts" : "loads");
     return PST_OK;
 }
 
 /* What must have been seen before an operation, in words for when it was not. */
-static pst_status check_order(const checking *c, int rank, size_t i, pst_action a,
+static pst_status check_order(const pst__checking *c, int rank, size_t i, pst_action a,
                               unsigned before, pst_error *err)
 {
-    if ((before & SEEN(a.op)) != 0)
-        return fault(c, rank, i, err, "stands here a second time");
+    if ((before & PST__SEEN(a.op)) != 0)
+        return pst__check_fault(c, rank, i, err, "stands here a second time");
     switch (a.op) {
     case PST_OP_BACKWARD:
     case PST_OP_BACKWARD_INPUT:
-        if ((before & SEEN(PST_OP_FORWARD)) == 0)
-            return fault(c, rank, i, err, "comes before %uF%" PRIu32, a.stage,
-                         a.microbatch);
-        if ((before & SEEN(PST_OP_EVICT)) != 0 && (before & SEEN(PST_OP_LOAD)) == 0)
-            return fault(c, rank, i, err, "comes before %uLOAD%" PRIu32, a.stage,
-                         a.microbatch);
+        if ((before & PST__SEEN(PST_OP_FORWARD)) == 0)
+            return pst__check_fault(c, rank, i, err, "comes before %uF%" PRIu32,
+                                    a.stage, a.microbatch);
+        if ((before & PST__SEEN(PST_OP_EVICT)) != 0 &&
+            (before & PST__SEEN(PST_OP_LOAD)) == 0)
+            return pst__check_fault(c, rank, i, err, "comes before %uLOAD%" PRIu32,
+                                    a.stage, a.microbatch);
         break;
     case PST_OP_EVICT:
     case PST_OP_LOAD:
         return check_move(c, rank, i, a, before, err);
     case PST_OP_BACKWARD_WEIGHT:
-        if ((before & SEEN(PST_OP_BACKWARD)) == 0 &&
-            (before & SEEN(PST_OP_BACKWARD_INPUT)) == 0)
-            return fault(c, rank, i, err, "comes before %uI%" PRIu32, a.stage,
-                         a.microbatch);
+        if ((before & PST__SEEN(PST_OP_BACKWARD)) == 0 &&
+            (before & PST__SEEN(PST_OP_BACKWARD_INPUT)) == 0)
+            return pst__check_fault(c, rank, i, err, "comes before %uI%" PRIu32,
+                                    a.stage, a.microbatch);
         break;
     default:
         break;
     }
-    unsigned with = before | SEEN(a.op);
-    if ((with & SEEN(PST_OP_BACKWARD)) != 0 &&
-        (with & (SEEN(PST_OP_BACKWARD_INPUT) | SEEN(PST_OP_BACKWARD_WEIGHT))) != 0)
-        return fault(c, rank, i, err,
-                     "stage %u has both a full backward (B) and a split one (I, W) of "
-                     "microbatch %" PRIu32,
-                     a.stage, a.microbatch);
+    unsigned with = before | PST__SEEN(a.op);
+    if ((with & PST__SEEN(PST_OP_BACKWARD)) != 0 &&
+        (with &
+         (PST__SEEN(PST_OP_BACKWARD_INPUT) | PST__SEEN(PST_OP_BACKWARD_WEIGHT))) != 0)
+        return pst__check_fault(
+            c, rank, i, err,
+            "stage %u has both a full backward (B) and a split one (I, W) of "
+            "microbatch %" PRIu32,
+            a.stage, a.microbatch);
     return PST_OK;
 }
 
@@ -142,46 +129,49 @@ static pst_status check_order(const checking *c, int rank, size_t i, pst_action 
  * Attention looks back: a slice goes forward after the one before it, whose keys and
  * values it reads, and back before it, since it adds to their gradients.
  */
-static pst_status check_slices(const checking *c, int rank, size_t i, pst_action a,
+static pst_status check_slices(const pst__checking *c, int rank, size_t i, pst_action a,
                                pst_error *err)
 {
     const uint32_t slices = (uint32_t)pst_schedule_slices(c->schedule);
     const uint32_t slice = a.microbatch % slices;
     const pst_op_description *op = pst_op_describe(a.op);
-    const unsigned back = SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT);
+    const unsigned back = PST__SEEN(PST_OP_BACKWARD) | PST__SEEN(PST_OP_BACKWARD_INPUT);
     if (op->makes_output && slice > 0 &&
-        (*seen_of(c, a.stage, a.microbatch - 1) & SEEN(PST_OP_FORWARD)) == 0)
-        return fault(c, rank, i, err,
-                     "comes before %uF%" PRIu32
-                     "; the slices of a microbatch go forward in their order",
-                     a.stage, a.microbatch - 1);
+        (*pst__check_seen(c, a.stage, a.microbatch - 1) & PST__SEEN(PST_OP_FORWARD)) ==
+            0)
+        return pst__check_fault(
+            c, rank, i, err,
+            "comes before %uF%" PRIu32
+            "; the slices of a microbatch go forward in their order",
+            a.stage, a.microbatch - 1);
     if (op->makes_input_grad && slice + 1 < slices &&
-        (*seen_of(c, a.stage, a.microbatch + 1) & back) == 0)
-        return fault(c, rank, i, err,
-                     "comes before %uB%" PRIu32
-                     "; the slices of a microbatch go back from the last to the first",
-                     a.stage, a.microbatch + 1);
+        (*pst__check_seen(c, a.stage, a.microbatch + 1) & back) == 0)
+        return pst__check_fault(
+            c, rank, i, err,
+            "comes before %uB%" PRIu32
+            "; the slices of a microbatch go back from the last to the first",
+            a.stage, a.microbatch + 1);
     return PST_OK;
 }
 
 /* A pair is a forward and a backward of different microbatches or stages. */
-static pst_status check_pair(const checking *c, int rank, size_t i,
+static pst_status check_pair(const pst__checking *c, int rank, size_t i,
                              const pst_action *row, size_t count, pst_error *err)
 {
     if (!row[i].paired)
         return PST_OK;
     if (i + 1 == count || row[i + 1].paired)
-        return fault(c, rank, i, err, "is paired with no second action");
+        return pst__check_fault(c, rank, i, err, "is paired with no second action");
     const pst_op_description *a = pst_op_describe(row[i].op);
     const pst_op_description *b = pst_op_describe(row[i + 1].op);
     if (!(a->makes_output && b->makes_input_grad) &&
         !(a->makes_input_grad && b->makes_output))
-        return fault(c, rank, i, err,
-                     "a pair is one forward and one backward (B or I) action");
+        return pst__check_fault(
+            c, rank, i, err, "a pair is one forward and one backward (B or I) action");
     return PST_OK;
 }
 
-static pst_status check_row(checking *c, int rank, pst_error *err)
+static pst_status check_row(pst__checking *c, int rank, pst_error *err)
 {
     size_t count;
     const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
@@ -193,29 +183,31 @@ static pst_status check_row(checking *c, int rank, pst_error *err)
         if (!op->has_microbatch)
             continue;
         if (!op->computes && pst_schedule_rank_of(c->schedule, row[i].stage) != rank)
-            return fault(c, rank, i, err, "stage %d is on rank %d", row[i].stage,
-                         pst_schedule_rank_of(c->schedule, row[i].stage));
+            return pst__check_fault(c, rank, i, err, "stage %d is on rank %d",
+                                    row[i].stage,
+                                    pst_schedule_rank_of(c->schedule, row[i].stage));
         if (!op->runs) {
             c->has_messages = 1;
             int forward = row[i].op == PST_OP_SEND_FORWARD ||
                           row[i].op == PST_OP_RECEIVE_BACKWARD;
             if ((forward ? pst_schedule_next_stage(c->schedule, row[i].stage)
                          : pst_schedule_previous_stage(c->schedule, row[i].stage)) < 0)
-                return fault(c, rank, i, err, "there is no stage on the other side");
+                return pst__check_fault(c, rank, i, err,
+                                        "there is no stage on the other side");
         }
-        uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
+        uint16_t *seen = pst__check_seen(c, row[i].stage, row[i].microbatch);
         if ((status = check_order(c, rank, i, row[i], *seen, err)) ||
             (status = check_slices(c, rank, i, row[i], err)))
             return status;
-        *seen = (uint16_t)(*seen | SEEN(row[i].op));
+        *seen = (uint16_t)(*seen | PST__SEEN(row[i].op));
         c->has_backward |= op->computes && (op->frees || op->makes_input_grad);
         c->has_steps |= row[i].op == PST_OP_STEP;
     }
     return PST_OK;
 }
 
-static pst_status missing(const checking *c, int stage, size_t microbatch,
-                          const char *what, pst_error *err)
+pst_status pst__check_missing(const pst__checking *c, int stage, size_t microbatch,
+                              const char *what, pst_error *err)
 {
     int rank = pst_schedule_rank_of(c->schedule, stage);
     const char *file = pst_schedule_file(c->schedule);
@@ -225,148 +217,41 @@ static pst_status missing(const checking *c, int stage, size_t microbatch,
 }
 
 /* Every (stage, microbatch) has all that it needs. */
-static pst_status check_complete(const checking *c, pst_error *err)
+static pst_status check_complete(const pst__checking *c, pst_error *err)
 {
     for (int stage = 0; stage < c->stages; stage++) {
         for (size_t i = 0; i < c->microbatches; i++) {
-            unsigned seen = *seen_of(c, stage, (uint32_t)i);
-            if ((seen & SEEN(PST_OP_FORWARD)) == 0)
-                return missing(c, stage, i, "F", err);
-            if ((seen & SEEN(PST_OP_EVICT)) != 0 && (seen & SEEN(PST_OP_LOAD)) == 0)
-                return missing(c, stage, i, "LOAD", err);
-            if (!c->has_backward || (seen & SEEN(PST_OP_BACKWARD)) != 0)
+            unsigned seen = *pst__check_seen(c, stage, (uint32_t)i);
+            if ((seen & PST__SEEN(PST_OP_FORWARD)) == 0)
+                return pst__check_missing(c, stage, i, "F", err);
+            if ((seen & PST__SEEN(PST_OP_EVICT)) != 0 &&
+                (seen & PST__SEEN(PST_OP_LOAD)) == 0)
+                return pst__check_missing(c, stage, i, "LOAD", err);
+            if (!c->has_backward || (seen & PST__SEEN(PST_OP_BACKWARD)) != 0)
                 continue;
             if ((seen & ANY_BACKWARD) == 0)
-                return missing(c, stage, i, "B", err);
-            if ((seen & SEEN(PST_OP_BACKWARD_INPUT)) == 0)
-                return missing(c, stage, i, "I", err);
-            if ((seen & SEEN(PST_OP_BACKWARD_WEIGHT)) == 0)
-                return missing(c, stage, i, "W", err);
+                return pst__check_missing(c, stage, i, "B", err);
+            if ((seen & PST__SEEN(PST_OP_BACKWARD_INPUT)) == 0)
+                return pst__check_missing(c, stage, i, "I", err);
+            if ((seen & PST__SEEN(PST_OP_BACKWARD_WEIGHT)) == 0)
+                return pst__check_missing(c, stage, i, "W", err);
         }
     }
     return PST_OK;
 }
 
-/* Every stage steps after the same microbatches, and after the last. */
-static pst_status check_steps_agree(const checking *c, pst_error *err)
-{
-    for (size_t i = 0; i < c->microbatches; i++) {
-        unsigned any = i + 1 == c->microbatches;
-        for (int stage = 0; stage < c->stages; stage++)
-            any |= *seen_of(c, stage, (uint32_t)i) & SEEN(PST_OP_STEP);
-        for (int stage = 0; stage < c->stages && any != 0; stage++)
-            if ((*seen_of(c, stage, (uint32_t)i) & SEEN(PST_OP_STEP)) == 0)
-                return missing(c, stage, i, "STEP", err);
-    }
-    if (pst_schedule_slices(c->schedule) > 1)
-        return pst_error_set(
-            err, PST_ESCHEDULE,
-            "%s: has STEP, and cuts sequences into %d slices; it can do "
-            "one of the two",
-            pst_schedule_name(c->schedule), pst_schedule_slices(c->schedule));
-    if (pst_schedule_replicas(c->schedule) > 1)
-        return pst_error_set(err, PST_ESCHEDULE,
-                             "%s: has STEP, and %d replicas of the model, which would "
-                             "have to agree before each; use one",
-                             pst_schedule_name(c->schedule),
-                             pst_schedule_replicas(c->schedule));
-    return PST_OK;
-}
-
-/* Where a stage is in its batches, while its row is read. */
-typedef struct batch {
-    uint32_t first; /* of the batch that is summed at present                  */
-    uint32_t ended; /* of its microbatches, by B or W                          */
-    uint32_t steps;
-} batch;
-
-/* The STEP that ends the batch of `microbatch`; all stages have the same. */
-static uint32_t last_of_batch(const checking *c, uint32_t microbatch)
-{
-    while ((*seen_of(c, 0, microbatch) & SEEN(PST_OP_STEP)) == 0)
-        microbatch++;
-    return microbatch;
-}
-
-/* A forward of batch t with two versions of the weights needs the one that t - 1
- * updates made. */
-static pst_status check_version(const checking *c, int rank, size_t i, pst_action a,
-                                const batch *b, pst_error *err)
-{
-    uint32_t number = b->steps, first = b->first, last;
-    if (pst_schedule_weight_policy(c->schedule) != PST_VERSIONS_DOUBLE)
-        return PST_OK;
-    const uint32_t needed = last_of_batch(c, first);
-    while ((last = last_of_batch(c, first)) < a.microbatch) {
-        number++;
-        first = last + 1;
-    }
-    if (number <= b->steps + 1)
-        return PST_OK;
-    return fault(c, rank, i, err,
-                 "comes before %uSTEP%" PRIu32
-                 ", which makes the weights that its batch uses",
-                 a.stage, needed);
-}
-
-static pst_status check_batch(const checking *c, int rank, size_t i, pst_action a,
-                              batch *b, pst_error *err)
-{
-    const pst_op_description *op = pst_op_describe(a.op);
-    if (op->makes_output)
-        return check_version(c, rank, i, a, b, err);
-    if (a.op == PST_OP_STEP) {
-        if (a.microbatch < b->first || b->ended < a.microbatch - b->first + 1)
-            return fault(
-                c, rank, i, err,
-                "comes before the backwards of its batch, microbatches %" PRIu32
-                " to %" PRIu32 ", have ended",
-                b->first, a.microbatch);
-        *b = (batch){.first = a.microbatch + 1, .steps = b->steps + 1};
-    } else if (op->computes && op->frees) {
-        const uint32_t last = last_of_batch(c, b->first);
-        if (a.microbatch > last)
-            return fault(c, rank, i, err,
-                         "comes before %uSTEP%" PRIu32
-                         ", whose sum it does not belong to",
-                         a.stage, last);
-        b->ended++;
-    }
-    return PST_OK;
-}
-
-/* Each STEP stands behind its batch and before the next one's gradients. */
-static pst_status check_steps(const checking *c, pst_error *err)
-{
-    pst_status status = check_steps_agree(c, err);
-    if (status != PST_OK)
-        return status;
-    batch *batches = pst_allocate_array(c->env, (size_t)c->stages, sizeof *batches);
-    if (batches == NULL)
-        return pst_error_no_memory(err, "a check", (size_t)c->stages * sizeof *batches);
-    for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
-        size_t count;
-        const pst_action *row = pst_schedule_row(c->schedule, rank, &count);
-        for (size_t i = 0; i < count && status == PST_OK; i++)
-            if (pst_op_describe(row[i].op)->runs)
-                status = check_batch(c, rank, i, row[i], &batches[row[i].stage], err);
-    }
-    pst_release(c->env, batches);
-    return status;
-}
-
 /* In a list with messages: both halves of each that is needed, and no other. */
-static pst_status check_message(const checking *c, int maker, size_t i, int user,
+static pst_status check_message(const pst__checking *c, int maker, size_t i, int user,
                                 int send, int receive, pst_error *err)
 {
     int needed = pst_schedule_rank_of(c->schedule, maker) !=
                  pst_schedule_rank_of(c->schedule, user);
-    int sends = (*seen_of(c, maker, (uint32_t)i) & SEEN(send)) != 0;
-    int receives = (*seen_of(c, user, (uint32_t)i) & SEEN(receive)) != 0;
+    int sends = (*pst__check_seen(c, maker, (uint32_t)i) & PST__SEEN(send)) != 0;
+    int receives = (*pst__check_seen(c, user, (uint32_t)i) & PST__SEEN(receive)) != 0;
     if (needed && !sends)
-        return missing(c, maker, i, pst_op_describe(send)->csv, err);
+        return pst__check_missing(c, maker, i, pst_op_describe(send)->csv, err);
     if (needed && !receives)
-        return missing(c, user, i, pst_op_describe(receive)->csv, err);
+        return pst__check_missing(c, user, i, pst_op_describe(receive)->csv, err);
     if (!needed && (sends || receives))
         return pst_error_set(err, PST_ESCHEDULE,
                              "%s: stages %d and %d are on one rank, but a message of "
@@ -375,7 +260,7 @@ static pst_status check_message(const checking *c, int maker, size_t i, int user
     return PST_OK;
 }
 
-static pst_status check_messages(const checking *c, pst_error *err)
+static pst_status check_messages(const pst__checking *c, pst_error *err)
 {
     for (int stage = 0; stage < c->stages; stage++) {
         const int next = pst_schedule_next_stage(c->schedule, stage);
@@ -393,7 +278,7 @@ static pst_status check_messages(const checking *c, pst_error *err)
 }
 
 /* Messages stand after what they carry and before what uses it. */
-static pst_status check_message_order(checking *c, pst_error *err)
+static pst_status check_message_order(pst__checking *c, pst_error *err)
 {
     memset(c->seen, 0, (size_t)c->stages * c->microbatches * sizeof *c->seen);
     for (int rank = 0; rank < pst_schedule_ranks(c->schedule); rank++) {
@@ -403,18 +288,22 @@ static pst_status check_message_order(checking *c, pst_error *err)
             const pst_op_description *op = pst_op_describe(row[i].op);
             if (!op->has_microbatch)
                 continue;
-            uint16_t *seen = seen_of(c, row[i].stage, row[i].microbatch);
+            uint16_t *seen = pst__check_seen(c, row[i].stage, row[i].microbatch);
             unsigned made = *seen;
-            if ((row[i].op == PST_OP_SEND_FORWARD && !(made & SEEN(PST_OP_FORWARD))) ||
+            if ((row[i].op == PST_OP_SEND_FORWARD &&
+                 !(made & PST__SEEN(PST_OP_FORWARD))) ||
                 (row[i].op == PST_OP_SEND_BACKWARD &&
-                 !(made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
-                return fault(c, rank, i, err, "is sent before it is made");
+                 !(made &
+                   (PST__SEEN(PST_OP_BACKWARD) | PST__SEEN(PST_OP_BACKWARD_INPUT)))))
+                return pst__check_fault(c, rank, i, err, "is sent before it is made");
             if ((row[i].op == PST_OP_RECEIVE_FORWARD &&
-                 (made & SEEN(PST_OP_FORWARD))) ||
+                 (made & PST__SEEN(PST_OP_FORWARD))) ||
                 (row[i].op == PST_OP_RECEIVE_BACKWARD &&
-                 (made & (SEEN(PST_OP_BACKWARD) | SEEN(PST_OP_BACKWARD_INPUT)))))
-                return fault(c, rank, i, err, "is received after it was used");
-            *seen = (uint16_t)(made | SEEN(row[i].op));
+                 (made &
+                  (PST__SEEN(PST_OP_BACKWARD) | PST__SEEN(PST_OP_BACKWARD_INPUT)))))
+                return pst__check_fault(c, rank, i, err,
+                                        "is received after it was used");
+            *seen = (uint16_t)(made | PST__SEEN(row[i].op));
         }
     }
     return PST_OK;
@@ -423,10 +312,10 @@ static pst_status check_message_order(checking *c, pst_error *err)
 pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
                               pst_error *err)
 {
-    checking c = {.env = env,
-                  .schedule = schedule,
-                  .stages = pst_schedule_stages(schedule),
-                  .microbatches = (size_t)pst_schedule_microbatches(schedule)};
+    pst__checking c = {.env = env,
+                       .schedule = schedule,
+                       .stages = pst_schedule_stages(schedule),
+                       .microbatches = (size_t)pst_schedule_microbatches(schedule)};
     pst_status status;
     c.seen = pst_allocate_array(env, (size_t)c.stages * c.microbatches, sizeof *c.seen);
     if (c.seen == NULL)
@@ -438,7 +327,7 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
     if (status == PST_OK)
         status = check_complete(&c, err);
     if (status == PST_OK && c.has_steps)
-        status = check_steps(&c, err);
+        status = pst__check_steps(&c, err);
     if (status == PST_OK && c.has_messages)
         status = check_messages(&c, err);
     if (status == PST_OK && c.has_messages)
@@ -452,7 +341,7 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
 pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
                                      pst_error *err)
 {
-    const checking c = {.schedule = schedule};
+    const pst__checking c = {.schedule = schedule};
     for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
         size_t count;
         const pst_action *row = pst_schedule_row(schedule, rank, &count);
@@ -464,10 +353,11 @@ pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
             const pst_op_description *op = pst_op_describe(row[i].op);
             held += op->saves - op->frees;
             if (held > limit)
-                return fault(&c, rank, i, err,
-                             "the rank then holds %d stage-microbatches%s; the limit "
-                             "is %d",
-                             held, guests > 0 ? ", its partner's counted" : "", limit);
+                return pst__check_fault(
+                    &c, rank, i, err,
+                    "the rank then holds %d stage-microbatches%s; the limit "
+                    "is %d",
+                    held, guests > 0 ? ", its partner's counted" : "", limit);
         }
     }
     return PST_OK;

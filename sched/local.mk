@@ -17,6 +17,7 @@ pkginclude_HEADERS += \
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
 	%D%/check.c \
+	%D%/check_steps.c \
 	%D%/csv_meta_json.c \
 	%D%/deadlock.c \
 	%D%/env.c \
@@ -55,6 +56,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/version.c \
 	%D%/versions.c \
 	%D%/weave.c \
+	%D%/check_state.h \
 	%D%/csv_meta.h \
 	%D%/deadlock.h \
 	%D%/generator.h \

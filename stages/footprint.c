@@ -4,67 +4,17 @@
 
 #include <string.h>
 
-#include "stages/arena.h"
-#include "stages/links.h"
-#include "stages/slots.h"
-
-/* In place of a message in flight: not yet made, or made on the same rank. */
-enum { NOT_YET = -1, LOCAL = -2 };
-
-/* The buffers of one stage and microbatch, while they live. */
-typedef struct held {
-    uint32_t input;
-    uint32_t output_grad;
-    uint32_t saved_for_input;
-    uint32_t saved_for_weight;
-    uint32_t kept;
-    uint32_t sequence; /* at slice 0, for all slices                           */
-    uint32_t waiting;
-    uint32_t away[3];
-    uint32_t version;   /* of the weights that it uses                           */
-    int64_t activation; /* the message that brings `input`, or NOT_YET, LOCAL  */
-    int64_t gradient;   /* the message that brings `output_grad`               */
-} held;
-
-/* One version of a stage's weights. */
-typedef struct version {
-    uint32_t users; /* microbatches that are not through with it               */
-    uint32_t slot;  /* where it is once it is not the newest                   */
-} version;
-
-typedef struct walk {
-    const pst_schedule *schedule;
-    const pst_stage *stages;
-    const int *rank_of_stage;
-    pst_footprint *footprint;
-    size_t *cursor; /* [ranks] actions walked                                 */
-    int *queue;     /* [ranks] ranks that may be able to go on                */
-    bool *queued;   /* [ranks]                                                */
-    int queue_head;
-    int queue_count;
-    pst_slots *slots;     /* [ranks]                                           */
-    pst_slots *away;      /* [ranks] of what is evicted, in the partner's arena */
-    version *versions;    /* [stages][updates + 1]; NULL: no updates           */
-    uint32_t *newest;     /* [stages] STEPs walked                             */
-    uint32_t *next_merge; /* [stages] gradients that are due or past: see due_at() */
-    size_t *merge_room;   /* [ranks]                                           */
-    held *held;           /* [stages][microbatches]                            */
-    pst_links *links;
-} walk;
-
-static held *held_of(const walk *w, int stage, uint32_t microbatch)
-{
-    return &w->held[(size_t)stage * (size_t)w->footprint->microbatches + microbatch];
-}
+#include "stages/footprint_walk.h"
 
 /* Slice 0 of the same microbatch. */
-static held *first_slice(const walk *w, int stage, uint32_t microbatch)
+static pst__held *first_slice(const pst__walk *w, int stage, uint32_t microbatch)
 {
-    return held_of(w, stage, microbatch - microbatch % (uint32_t)w->footprint->slices);
+    return pst__held_of(w, stage,
+                        microbatch - microbatch % (uint32_t)w->footprint->slices);
 }
 
 /* The `index`-th microbatch in the order of sums: ascending, but slices descending. */
-static uint32_t due_at(const walk *w, uint32_t index)
+static uint32_t due_at(const pst__walk *w, uint32_t index)
 {
     const uint32_t slices = (uint32_t)w->footprint->slices;
     return index - index % slices + slices - 1 - index % slices;
@@ -76,7 +26,7 @@ static bool is_backward(int op)
            op == PST_OP_BACKWARD_WEIGHT;
 }
 
-static void enqueue(walk *w, int rank)
+static void enqueue(pst__walk *w, int rank)
 {
     const int ranks = w->footprint->ranks;
     if (w->queued[rank] || w->cursor[rank] == w->footprint->rank[rank].step_count)
@@ -85,35 +35,21 @@ static void enqueue(walk *w, int rank)
     w->queue[(w->queue_head + w->queue_count++) % ranks] = rank;
 }
 
-/* A slot of `owner` for the next action of `rank`. */
-static bool take(walk *w, int rank, int owner, size_t bytes, uint32_t *slot)
-{
-    return pst__slots_take(&w->slots[owner], bytes,
-                           pst__links_ended(w->links, rank, owner), slot);
-}
-
-/* The action ends that last uses a slot of its own rank. */
-static void release(walk *w, int rank, uint32_t *slot)
-{
-    pst__slots_release(&w->slots[rank], *slot, (uint32_t)w->cursor[rank] + 1);
-    *slot = PST__NONE;
-}
-
-static bool receive(walk *w, pst_step *step, int64_t *message)
+static bool receive(pst__walk *w, pst_step *step, int64_t *message)
 {
     bool ok = true;
     if (*message >= 0)
         step->receive = pst__links_receive(w->links, (uint32_t)*message, &ok);
-    *message = LOCAL;
+    *message = PST__LOCAL;
     return ok;
 }
 
 /* The product of the action that just ended on `rank` leaves for `stage`. */
-static bool send(walk *w, int rank, pst_step *step, int stage, int64_t *message)
+static bool send(pst__walk *w, int rank, pst_step *step, int stage, int64_t *message)
 {
     const int receiver = w->rank_of_stage[stage];
     if (receiver == rank) {
-        *message = LOCAL;
+        *message = PST__LOCAL;
         return true;
     }
     uint32_t number;
@@ -124,152 +60,67 @@ static bool send(walk *w, int rank, pst_step *step, int stage, int64_t *message)
     return true;
 }
 
-static version *version_of(const walk *w, int stage, uint32_t number)
-{
-    return &w->versions[(size_t)stage * ((size_t)w->footprint->updates + 1) + number];
-}
-
-/* The version that the microbatch uses, where it is not the stage's own weights. */
-static void use_weights(const walk *w, pst_step *step, const held *h)
-{
-    const int stage = step->action.stage;
-    if (w->versions && pst_op_describe(step->action.op)->computes &&
-        h->version < w->newest[stage])
-        step->weights = version_of(w, stage, h->version)->slot;
-}
-
-/* The microbatch is through; its version of the weights too if it was the last. */
-static void end_use(walk *w, int rank, int stage, const held *h)
-{
-    if (!w->versions)
-        return;
-    version *v = version_of(w, stage, h->version);
-    if (--v->users == 0 && h->version < w->newest[stage])
-        release(w, rank, &v->slot);
-}
-
-/* What the weights were stays where someone still needs it. */
-static bool walk_step(walk *w, int rank, pst_step *step)
-{
-    const int stage = step->action.stage;
-    version *v = version_of(w, stage, w->newest[stage]);
-    step->update = w->newest[stage]++;
-    if (v->users == 0)
-        return true;
-    const bool ok = take(w, rank, rank, w->stages[stage].weight_bytes, &v->slot);
-    step->stash = v->slot;
-    return ok;
-}
-
-/* The buffers that EVICT and LOAD move, with their sizes. */
-static void list_moved(const pst_stage *s, held *h, uint32_t *slot[3], size_t bytes[3])
-{
-    slot[0] = &h->input;
-    slot[1] = &h->saved_for_input;
-    slot[2] = &h->saved_for_weight;
-    bytes[0] = s->input_bytes;
-    bytes[1] = s->saved_for_input_bytes;
-    bytes[2] = s->saved_for_weight_bytes;
-}
-
-static void note_moved(pst_step *step, const held *h)
-{
-    step->input = h->input;
-    step->saved_for_input = h->saved_for_input;
-    step->saved_for_weight = h->saved_for_weight;
-    memcpy(step->away, h->away, sizeof step->away);
-}
-
-/* Both ends of a move belong to this rank's row, so its own clock orders them. */
-static bool walk_evict(walk *w, int rank, const pst_stage *s, pst_step *step, held *h)
-{
-    uint32_t *slot[3];
-    size_t bytes[3];
-    const uint32_t ended = pst__links_ended(w->links, rank, rank);
-    list_moved(s, h, slot, bytes);
-    for (int k = 0; k < 3; k++)
-        if (*slot[k] != PST__NONE &&
-            !pst__slots_take(&w->away[rank], bytes[k], ended, &h->away[k]))
-            return false;
-    note_moved(step, h);
-    for (int k = 0; k < 3; k++)
-        release(w, rank, slot[k]);
-    return true;
-}
-
-static bool walk_load(walk *w, int rank, const pst_stage *s, pst_step *step, held *h)
-{
-    uint32_t *slot[3];
-    size_t bytes[3];
-    list_moved(s, h, slot, bytes);
-    for (int k = 0; k < 3; k++)
-        if (h->away[k] != PST__NONE && !take(w, rank, rank, bytes[k], slot[k]))
-            return false;
-    note_moved(step, h);
-    for (int k = 0; k < 3; k++) {
-        pst__slots_release(&w->away[rank], h->away[k], (uint32_t)w->cursor[rank] + 1);
-        h->away[k] = PST__NONE;
-    }
-    return true;
-}
-
 /* The buffer that slices share. */
-static bool begin_slice(walk *w, int rank, pst_step *step)
+static bool begin_slice(pst__walk *w, int rank, pst_step *step)
 {
     const int stage = step->action.stage;
-    held *first = first_slice(w, stage, step->action.microbatch);
+    pst__held *first = first_slice(w, stage, step->action.microbatch);
     if (w->footprint->slices == 1)
         return true;
     if (first->sequence == PST__NONE &&
-        !take(w, rank, rank, w->stages[stage].sequence_bytes, &first->sequence))
+        !pst__walk_take(w, rank, rank, w->stages[stage].sequence_bytes,
+                        &first->sequence))
         return false;
     step->sequence = first->sequence;
     return true;
 }
 
 /* Is `step` the last that uses it? */
-static void end_slice(walk *w, int rank, const pst_step *step)
+static void end_slice(pst__walk *w, int rank, const pst_step *step)
 {
     const uint32_t slices = (uint32_t)w->footprint->slices;
     const uint32_t last = w->footprint->training ? 0 : slices - 1;
     if (step->action.microbatch % slices == last)
-        release(w, rank,
-                &first_slice(w, step->action.stage, step->action.microbatch)->sequence);
+        pst__walk_release(
+            w, rank,
+            &first_slice(w, step->action.stage, step->action.microbatch)->sequence);
 }
 
-static bool begin_forward(walk *w, int rank, pst_step *step, held *h)
+static bool begin_forward(pst__walk *w, int rank, pst_step *step, pst__held *h)
 {
     const int stage = step->action.stage;
     const pst_stage *s = &w->stages[stage];
     const int next = pst_schedule_next_stage(w->schedule, stage);
     if (next >= 0) {
-        if (!take(w, rank, w->rank_of_stage[next], s->output_bytes, &step->output))
+        if (!pst__walk_take(w, rank, w->rank_of_stage[next], s->output_bytes,
+                            &step->output))
             return false;
-        held_of(w, next, step->action.microbatch)->input = step->output;
+        pst__held_of(w, next, step->action.microbatch)->input = step->output;
     }
     step->input = h->input;
     if (!w->footprint->training)
         return true;
-    if (!take(w, rank, rank, s->saved_for_input_bytes, &h->saved_for_input) ||
-        !take(w, rank, rank, s->saved_for_weight_bytes, &h->saved_for_weight))
+    if (!pst__walk_take(w, rank, rank, s->saved_for_input_bytes, &h->saved_for_input) ||
+        !pst__walk_take(w, rank, rank, s->saved_for_weight_bytes, &h->saved_for_weight))
         return false;
     step->saved_for_input = h->saved_for_input;
     step->saved_for_weight = h->saved_for_weight;
     return true;
 }
 
-static bool begin_backward_input(walk *w, int rank, pst_step *step, held *h)
+static bool begin_backward_input(pst__walk *w, int rank, pst_step *step, pst__held *h)
 {
     const int stage = step->action.stage;
     const pst_stage *s = &w->stages[stage];
     const int previous = pst_schedule_previous_stage(w->schedule, stage);
     if (previous >= 0) {
-        if (!take(w, rank, w->rank_of_stage[previous], s->input_bytes,
-                  &step->input_grad))
+        if (!pst__walk_take(w, rank, w->rank_of_stage[previous], s->input_bytes,
+                            &step->input_grad))
             return false;
-        held_of(w, previous, step->action.microbatch)->output_grad = step->input_grad;
+        pst__held_of(w, previous, step->action.microbatch)->output_grad =
+            step->input_grad;
     }
-    if (!take(w, rank, rank, s->kept_bytes, &h->kept))
+    if (!pst__walk_take(w, rank, rank, s->kept_bytes, &h->kept))
         return false;
     step->input = h->input;
     step->output_grad = h->output_grad;
@@ -279,7 +130,7 @@ static bool begin_backward_input(walk *w, int rank, pst_step *step, held *h)
     return true;
 }
 
-static bool add_merge(walk *w, int rank, pst_step *step, uint32_t slot)
+static bool add_merge(pst__walk *w, int rank, pst_step *step, uint32_t slot)
 {
     pst_rank_footprint *row = &w->footprint->rank[rank];
     if (row->merge_count == w->merge_room[rank]) {
@@ -300,7 +151,7 @@ static bool add_merge(walk *w, int rank, pst_step *step, uint32_t slot)
 }
 
 /* Gradients are summed in one order: see stage.h. */
-static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
+static bool begin_backward_weight(pst__walk *w, int rank, pst_step *step, pst__held *h)
 {
     const int stage = step->action.stage;
     const pst_stage *s = &w->stages[stage];
@@ -312,7 +163,8 @@ static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
         return true;
     uint32_t *due = &w->next_merge[stage];
     if (step->action.microbatch != due_at(w, *due)) {
-        if (!take(w, rank, rank, s->gradient_count * sizeof(float), &h->waiting))
+        if (!pst__walk_take(w, rank, rank, s->gradient_count * sizeof(float),
+                            &h->waiting))
             return false;
         step->waiting = h->waiting;
         return true;
@@ -320,61 +172,61 @@ static bool begin_backward_weight(walk *w, int rank, pst_step *step, held *h)
     step->merge_first = (uint32_t)w->footprint->rank[rank].merge_count;
     const uint32_t microbatches = (uint32_t)w->footprint->microbatches;
     for (++*due; *due < microbatches; ++*due) {
-        held *early = held_of(w, stage, due_at(w, *due));
+        pst__held *early = pst__held_of(w, stage, due_at(w, *due));
         if (early->waiting == PST__NONE)
             return true;
         if (!add_merge(w, rank, step, early->waiting))
             return false;
-        release(w, rank, &early->waiting);
+        pst__walk_release(w, rank, &early->waiting);
     }
     return true;
 }
 
-static void end_forward(walk *w, int rank, const pst_stage *s, held *h)
+static void end_forward(pst__walk *w, int rank, const pst_stage *s, pst__held *h)
 {
     if (!w->footprint->training || s->input_held == PST_HELD_TO_FORWARD)
-        release(w, rank, &h->input);
+        pst__walk_release(w, rank, &h->input);
 }
 
-static void end_backward_input(walk *w, int rank, const pst_stage *s, held *h)
+static void end_backward_input(pst__walk *w, int rank, const pst_stage *s, pst__held *h)
 {
-    release(w, rank, &h->saved_for_input);
+    pst__walk_release(w, rank, &h->saved_for_input);
     if (s->input_held != PST_HELD_TO_BACKWARD_WEIGHT)
-        release(w, rank, &h->input);
+        pst__walk_release(w, rank, &h->input);
     if (s->output_grad_held != PST_HELD_TO_BACKWARD_WEIGHT)
-        release(w, rank, &h->output_grad);
+        pst__walk_release(w, rank, &h->output_grad);
 }
 
-static void end_backward_weight(walk *w, int rank, held *h)
+static void end_backward_weight(pst__walk *w, int rank, pst__held *h)
 {
-    release(w, rank, &h->saved_for_weight);
-    release(w, rank, &h->kept);
-    release(w, rank, &h->input);
-    release(w, rank, &h->output_grad);
+    pst__walk_release(w, rank, &h->saved_for_weight);
+    pst__walk_release(w, rank, &h->kept);
+    pst__walk_release(w, rank, &h->input);
+    pst__walk_release(w, rank, &h->output_grad);
 }
 
 /* Has what the action needs been made? */
-static bool is_ready(const walk *w, const pst_action *action)
+static bool is_ready(const pst__walk *w, const pst_action *action)
 {
-    const held *h = held_of(w, action->stage, action->microbatch);
+    const pst__held *h = pst__held_of(w, action->stage, action->microbatch);
     if (action->op == PST_OP_FORWARD)
         return pst_schedule_previous_stage(w->schedule, action->stage) < 0 ||
-               h->activation != NOT_YET;
+               h->activation != PST__NOT_YET;
     if (action->op != PST_OP_BACKWARD && action->op != PST_OP_BACKWARD_INPUT)
         return true;
     return pst_schedule_next_stage(w->schedule, action->stage) < 0 ||
-           h->gradient != NOT_YET;
+           h->gradient != PST__NOT_YET;
 }
 
 /* False: no memory. */
-static bool walk_action(walk *w, int rank, pst_step *step)
+static bool walk_action(pst__walk *w, int rank, pst_step *step)
 {
     const int stage = step->action.stage;
     const uint32_t microbatch = step->action.microbatch;
     const pst_stage *s = &w->stages[stage];
-    held *h = held_of(w, stage, microbatch);
+    pst__held *h = pst__held_of(w, stage, microbatch);
     bool ok = true;
-    use_weights(w, step, h);
+    pst__walk_use_weights(w, step, h);
     switch ((pst_op)step->action.op) {
     case PST_OP_FORWARD:
         ok = receive(w, step, &h->activation) && begin_slice(w, rank, step) &&
@@ -390,7 +242,7 @@ static bool walk_action(walk *w, int rank, pst_step *step)
         end_backward_input(w, rank, s, h);
         end_slice(w, rank, step);
         end_backward_weight(w, rank, h);
-        end_use(w, rank, stage, h);
+        pst__walk_end_use(w, rank, stage, h);
         break;
     case PST_OP_BACKWARD_INPUT:
         ok = receive(w, step, &h->gradient) && begin_slice(w, rank, step) &&
@@ -401,16 +253,16 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     case PST_OP_BACKWARD_WEIGHT:
         ok = begin_backward_weight(w, rank, step, h);
         end_backward_weight(w, rank, h);
-        end_use(w, rank, stage, h);
+        pst__walk_end_use(w, rank, stage, h);
         break;
     case PST_OP_EVICT:
-        ok = walk_evict(w, rank, s, step, h);
+        ok = pst__walk_evict(w, rank, s, step, h);
         break;
     case PST_OP_LOAD:
-        ok = walk_load(w, rank, s, step, h);
+        ok = pst__walk_load(w, rank, s, step, h);
         break;
     case PST_OP_STEP:
-        ok = walk_step(w, rank, step);
+        ok = pst__walk_update(w, rank, step);
         break;
     default:
         break;
@@ -423,14 +275,15 @@ static bool walk_action(walk *w, int rank, pst_step *step)
     const int next = pst_schedule_next_stage(w->schedule, stage);
     const int previous = pst_schedule_previous_stage(w->schedule, stage);
     if (op->makes_output && next >= 0)
-        return send(w, rank, step, next, &held_of(w, next, microbatch)->activation);
+        return send(w, rank, step, next,
+                    &pst__held_of(w, next, microbatch)->activation);
     if (op->makes_input_grad && previous >= 0)
         return send(w, rank, step, previous,
-                    &held_of(w, previous, microbatch)->gradient);
+                    &pst__held_of(w, previous, microbatch)->gradient);
     return true;
 }
 
-static pst_status walk_all(walk *w, pst_error *err)
+static pst_status walk_all(pst__walk *w, pst_error *err)
 {
     pst_footprint *f = w->footprint;
     for (int rank = 0; rank < f->ranks; rank++)
@@ -483,33 +336,7 @@ static bool copy_rows(pst_footprint *f, const pst_schedule *schedule)
     return true;
 }
 
-/* Who uses which version; PST_ENOMEM's false. */
-static bool prepare_versions(walk *w)
-{
-    const pst_footprint *f = w->footprint;
-    const size_t stages = (size_t)f->stages, m = (size_t)f->microbatches;
-    if (f->updates == 0)
-        return true;
-    const size_t count = stages * ((size_t)f->updates + 1);
-    uint32_t *used = pst_allocate_array(&f->env, m, sizeof *used);
-    w->versions = pst_allocate_array(&f->env, count, sizeof *w->versions);
-    if (used && w->versions) {
-        for (size_t i = 0; i < count; i++)
-            w->versions[i] = (version){0, PST__NONE};
-        for (int stage = 0; stage < f->stages; stage++) {
-            pst_schedule_assign_versions(w->schedule, stage, used);
-            for (size_t i = 0; i < m; i++) {
-                held_of(w, stage, (uint32_t)i)->version = used[i];
-                version_of(w, stage, used[i])->users++;
-            }
-        }
-    }
-    const bool ok = used && w->versions;
-    pst_release(&f->env, used);
-    return ok;
-}
-
-static bool prepare(walk *w, const pst_schedule *schedule)
+static bool prepare(pst__walk *w, const pst_schedule *schedule)
 {
     pst_footprint *f = w->footprint;
     const size_t ranks = (size_t)f->ranks;
@@ -531,8 +358,8 @@ static bool prepare(walk *w, const pst_schedule *schedule)
     if (!f->rank || !w->cursor || !w->queue || !w->queued || !w->slots || !w->away ||
         !w->newest || !w->merge_room || !w->next_merge || !w->held || !w->links)
         return false;
-    memset(w->held, 0xff, pairs * sizeof *w->held); /* PST__NONE and NOT_YET */
-    if (!prepare_versions(w))
+    memset(w->held, 0xff, pairs * sizeof *w->held); /* PST__NONE and PST__NOT_YET */
+    if (!pst__walk_prepare_versions(w))
         return false;
     for (size_t stage = 0; stage < stages; stage++) {
         size_t *scratch = &f->rank[w->rank_of_stage[stage]].scratch_bytes;
@@ -546,30 +373,8 @@ static bool prepare(walk *w, const pst_schedule *schedule)
     return copy_rows(f, schedule);
 }
 
-/* What a rank evicts stands behind its partner's own slots. */
-static bool place_evicted(walk *w)
-{
-    pst_footprint *f = w->footprint;
-    for (int rank = 0; rank < f->ranks; rank++) {
-        const pst_slots *away = &w->away[rank];
-        pst_rank_footprint *row = &f->rank[rank];
-        if (away->count == 0)
-            continue;
-        size_t base;
-        size_t *total = &f->rank[pst_schedule_partner(w->schedule, rank)].bytes;
-        row->away_offset =
-            pst_allocate_array(&f->env, away->count, sizeof *row->away_offset);
-        if (!row->away_offset || !pst__arena_reserve(total, away->bytes, &base))
-            return false;
-        row->away_count = away->count;
-        for (uint32_t i = 0; i < away->count; i++)
-            row->away_offset[i] = base + away->slot[i].offset;
-    }
-    return true;
-}
-
 /* Move what the walk found out into the footprint. */
-static bool conclude(walk *w)
+static bool conclude(pst__walk *w)
 {
     pst_footprint *f = w->footprint;
     for (int rank = 0; rank < f->ranks; rank++) {
@@ -584,13 +389,13 @@ static bool conclude(walk *w)
         for (uint32_t i = 0; i < slots->count; i++)
             row->slot_offset[i] = slots->slot[i].offset;
     }
-    if (!place_evicted(w))
+    if (!pst__walk_place_evicted(w))
         return false;
     f->links = pst__links_take_all(w->links, &f->link_count);
     return true;
 }
 
-static void finish(walk *w)
+static void finish(pst__walk *w)
 {
     const pst_env *env = &w->footprint->env;
     for (int rank = 0; w->slots && rank < w->footprint->ranks; rank++)
@@ -624,10 +429,10 @@ pst_status pst__footprint_create(const pst_env *env, const pst_schedule *schedul
     f->microbatches = pst_schedule_microbatches(schedule);
     f->updates = pst_schedule_updates(schedule);
     f->slices = pst_schedule_slices(schedule);
-    walk w = {.schedule = schedule,
-              .stages = stages,
-              .rank_of_stage = rank_of_stage,
-              .footprint = f};
+    pst__walk w = {.schedule = schedule,
+                   .stages = stages,
+                   .rank_of_stage = rank_of_stage,
+                   .footprint = f};
     pst_status status = prepare(&w, schedule) ? walk_all(&w, err) : PST_ENOMEM;
     if (status == PST_OK && !conclude(&w))
         status = PST_ENOMEM;

@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/fault_text.c \
 	%D%/finite.c \
 	%D%/footprint.c \
+	%D%/footprint_moves.c \
 	%D%/links.c \
 	%D%/pipeline.c \
 	%D%/place.c \
@@ -38,6 +39,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/doorbell.h \
 	%D%/engine.h \
 	%D%/footprint.h \
+	%D%/footprint_walk.h \
 	%D%/links.h \
 	%D%/place.h \
 	%D%/program.h \

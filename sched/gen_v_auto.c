@@ -16,9 +16,9 @@
  *
  * 1F1B-V packs its four passes, with a backward of two slots, one after the other into
  * what is free of the six slots on each rank, and brings forwards up, or pulls every
- * pass to where it can first stand (pull.h). ZB-V begins with the order made by hand
- * (gen_zb_v.c) as well. The best candidates are improved by moving single actions to
- * and fro near the two ends of a row, as long as it helps.
+ * pass to where it can first stand (pull.h), as V-Min does. ZB-V begins with the order
+ * made by hand (gen_zb_v.c) as well. The best candidates are improved by moving single
+ * actions to and fro near the two ends of a row, as long as it helps.
  */
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const char *const zb_aliases[] = {"zbv-auto", "zbv-greedy", NULL};
 enum {
     PERIOD = 6,
     DELAYS = 7,
-    SLOPES = 6,
+    SLOPES = 7,
     NO_SLOPE = -1,
     FINALISTS = 4,
     FARTHEST_MOVE = 4,
@@ -44,8 +44,8 @@ enum {
 
 /* An order, as what it is made from. */
 typedef struct recipe {
-    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed, 4: and pulled; 5: 1
-                  with forwards brought up                                     */
+    int slope; /* of a block: 1 or 2; 0: by hand; 3: packed, 4: and pulled; 5, 6:
+                  1 with forwards brought up, and pulled                       */
     int delay[3];
     pst_greed greed;
 } recipe;
@@ -206,16 +206,16 @@ static void set_orders(search *s, const recipe *how)
 {
     /* Dear, and no help to looser blocks. */
     const int tight = how->delay[0] + how->delay[1] + how->delay[2] <= 1;
-    const int pulls = how->slope == 4 && tight;
+    const int pulls = (how->slope == 4 && tight) || how->slope == 6;
     s->weave.greed = how->greed;
     if (how->slope == 3 || how->slope == 4)
         pack_slots(s, how);
     else
         set_slots(s, how);
     if (pulls && s->status == PST_OK)
-        s->status =
-            pst__pull(s->env, s->weave.ranks, s->weave.microbatches,
-                      (int)s->weave.limit, (const int(*)[4])s->slot, s->pulled, s->err);
+        s->status = pst__pull(s->env, s->weave.ranks, s->weave.microbatches,
+                              (int)s->weave.limit, s->weave.whole,
+                              (const int(*)[4])s->slot, s->pulled, s->err);
     for (int r = 0; r < s->weave.ranks; r++)
         if (how->slope == 0)
             set_by_hand(s, r);
@@ -455,7 +455,7 @@ static pst_status fill_half(pst_schedule_builder *builder, const pst_shape *shap
 static pst_status fill_min(pst_schedule_builder *builder, const pst_shape *shape,
                            pst_error *err)
 {
-    const kind min = {.slopes = {1, 5, 2}, .limit = 2 * ((shape->ranks + 4) / 3)};
+    const kind min = {.slopes = {1, 6, 2}, .limit = 2 * ((shape->ranks + 4) / 3)};
     return fill(builder, shape, &min, err);
 }
 

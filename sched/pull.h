@@ -2,8 +2,9 @@
 /*
  * pull.h - a pattern of slots, every pass pulled to where it can first stand.
  *
- * Two chunks a rank, laid out as a V, with whole backwards: a forward takes one slot, a
- * backward two. Microbatch i of pass k stands at first[k] + 6 i to begin with.
+ * Two chunks a rank, laid out as a V: a forward takes one slot, a whole backward two. A
+ * split one takes one for I, and one for W in the next slot that is free. Microbatch i
+ * of pass k stands at first[k] + 6 i to begin with.
  */
 #ifndef PST_SCHED_PULL_H
 #define PST_SCHED_PULL_H
@@ -22,6 +23,6 @@ enum { PST_FA, PST_FB, PST_IB, PST_IA, PST_PASSES };
  * Errors: PST_ENOMEM.
  */
 pst_status pst__pull(const pst_env *env, int ranks, int microbatches, int limit,
-                     const int (*first)[PST_PASSES], int *slot, pst_error *err);
+                     int whole, const int (*first)[PST_PASSES], int *slot, pst_error *err);
 
 #endif

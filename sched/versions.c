@@ -68,7 +68,8 @@ static int count_most(const pst_schedule *schedule, int stage, const uint32_t *v
         } else if (pst_op_describe(row[i].op)->computes &&
                    pst_op_describe(row[i].op)->frees) {
             const uint32_t used = version[row[i].microbatch];
-            old -= --users[used] == 0 && used < newest;
+            users[used]--;
+            old -= used < newest && users[used] == 0;
         }
     }
     return most;

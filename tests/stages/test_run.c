@@ -510,17 +510,15 @@ START_TEST(test_timeout_of_many_ranks)
     hang h;
     pst_error err = PST_ERROR_INIT;
     init_hang(&h, (failure){PST_OP_FORWARD, 0, 0, false});
-    pst_pipeline *pipeline =
-        open_list(toy_named("1f1b", 60, 2), NULL,
-                  &(pst_pipeline_options){.watchdog_seconds = 1});
+    pst_pipeline *pipeline = open_list(toy_named("1f1b", 60, 2), NULL,
+                                       &(pst_pipeline_options){.watchdog_seconds = 1});
     h.pipeline = pipeline;
     t.hook = wait_for_the_end;
     t.user = &h;
     ck_assert_int_eq(pst_pipeline_run(pipeline, 0, 0, 0, &err), PST_ETIMEOUT);
-    ck_assert_str_eq(err.text,
-                     "rank 0 is in stage 0, microbatch 0, forward (0F0), and "
-                     "no action has ended for 1 s, the watchdog's limit; 59 "
-                     "other ranks wait for it");
+    ck_assert_str_eq(err.text, "rank 0 is in stage 0, microbatch 0, forward (0F0), and "
+                               "no action has ended for 1 s, the watchdog's limit; 59 "
+                               "other ranks wait for it");
     ck_assert_ptr_nonnull(
         strstr(pst_pipeline_report(pipeline), "\nrank 59 has waited in 59F0 "));
     t.hook = NULL;

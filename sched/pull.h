@@ -23,6 +23,7 @@ enum { PST_FA, PST_FB, PST_IB, PST_IA, PST_PASSES };
  * Errors: PST_ENOMEM.
  */
 pst_status pst__pull(const pst_env *env, int ranks, int microbatches, int limit,
-                     int whole, const int (*first)[PST_PASSES], int *slot, pst_error *err);
+                     int whole, const int (*first)[PST_PASSES], int *slot,
+                     pst_error *err);
 
 #endif

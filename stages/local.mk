@@ -4,21 +4,27 @@
 pkginclude_HEADERS += \
 	%D%/stage.h \
 	%D%/trace.h \
-	%D%/pipeline.h
+	%D%/pipeline.h \
+	%D%/stream.h
 
 noinst_LTLIBRARIES += %D%/libstages.la
 %C%_libstages_la_SOURCES = \
 	%D%/arena.c \
 	%D%/budget.c \
 	%D%/channel.c \
+	%D%/crew.c \
 	%D%/dump.c \
+	%D%/flow.c \
 	%D%/footprint.c \
 	%D%/links.c \
 	%D%/pipeline.c \
+	%D%/place.c \
 	%D%/program.c \
 	%D%/ring.c \
 	%D%/run.c \
 	%D%/slots.c \
+	%D%/stream.c \
+	%D%/stream_worker.c \
 	%D%/thread.c \
 	%D%/topology.c \
 	%D%/worker.c \
@@ -26,14 +32,18 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/atomic.h \
 	%D%/budget.h \
 	%D%/channel.h \
+	%D%/crew.h \
 	%D%/doorbell.h \
 	%D%/engine.h \
+	%D%/flow.h \
 	%D%/footprint.h \
 	%D%/links.h \
+	%D%/place.h \
 	%D%/program.h \
 	%D%/ring.h \
 	%D%/run.h \
 	%D%/slots.h \
+	%D%/stream_engine.h \
 	%D%/thread.h \
 	%D%/topology.h \
 	%D%/worker.h

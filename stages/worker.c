@@ -2,10 +2,11 @@
 /* worker.c - the loop that runs a rank's actions. */
 #include "stages/worker.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "stages/place.h"
 
 /* relaxed throughout: for the watchdog and for people, who need no order. */
 static void show_state(pst_worker *w, uint32_t state)
@@ -433,29 +434,6 @@ static void run_stages(pst_worker *w, bool step)
     }
 }
 
-/* Bind to the rank's place and remember where that is. */
-static void take_place(pst_worker *w)
-{
-    const pst_pipeline *p = w->pipeline;
-    pst_worker_info *info = &w->info;
-    info->thread_id = pst__thread_id();
-    info->numa_node = -1;
-    if (p->topology) {
-        info->numa_node = pst__topology_numa_node(p->topology, w->rank);
-        info->bound = pst__topology_bind(p->topology, w->rank);
-        if (!info->bound) {
-            char place[64];
-            pst_log(
-                &p->env, PST_LOG_WARNING,
-                "rank %d could not be bound to CPU %s: %s; it runs where the system "
-                "puts it",
-                w->rank, pst__topology_cpus(p->topology, w->rank, place, sizeof place),
-                strerror(errno));
-        }
-    }
-    pst__thread_cpus(info->cpus, sizeof info->cpus);
-}
-
 static void finish_phase(pst_worker *w)
 {
     pst_pipeline *p = w->pipeline;
@@ -473,7 +451,7 @@ static void *worker_main(void *argument)
     pst_worker *w = argument;
     pst_pipeline *p = w->pipeline;
     uint32_t started = 0; /* phases are numbered from 1 */
-    take_place(w);
+    pst__place_take(&p->env, p->topology, w->rank, &w->info);
     for (;;) {
         finish_phase(w);
         pst__wait_change(&p->start, started++, p->spin_ns);

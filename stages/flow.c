@@ -33,6 +33,7 @@ void pst__flow_reset(pst_flow *flow, uint32_t start)
 {
     /* relaxed: nobody else looks, and starting a run publishes all of it. */
     atomic_store_explicit(&flow->tail, start, memory_order_relaxed);
+    atomic_store_explicit(&flow->batch, start, memory_order_relaxed);
     atomic_store_explicit(&flow->head, start, memory_order_relaxed);
     flow->head_seen = start;
     flow->tail_seen = start;

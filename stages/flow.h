@@ -5,6 +5,11 @@
  * As ring.h's, with two differences that make it several times as fast for tokens of
  * nothing: a token has 16 bytes, and no push or pop waits for its store to be seen.
  *
+ * Where both workers have next to nothing to do for a token, a consumer that looks at
+ * `tail` for each would take its cache line away from the producer for each, and the
+ * line's travels would set the pace. So it looks first at `batch`, which is stored
+ * every few tens of tokens, and at `tail` when that has not moved for a moment.
+ *
  * A push is a release store, visible to a consumer that is awake at once, and then a
  * look at the consumer's doorbell, so that one that sleeps is woken at once too. But
  * that look may overtake the store. The proof in doorbell.h wants them in order, and
@@ -41,13 +46,16 @@ typedef struct pst_token {
 #define PST__END    (UINT64_C(1) << 62) /* no more tokens                      */
 #define PST__NUMBER (PST__END - 1)
 
+enum { PST__FETCH_AHEAD = 32 }; /* tokens: what a few cache misses take         */
+
 typedef struct pst_flow {
-    _Alignas(PST__CACHE_LINE) pst_atomic_u32 tail; /* the producer writes it   */
-    uint32_t head_seen;                            /* the producer's alone     */
-    _Alignas(PST__CACHE_LINE) pst_atomic_u32 head; /* the consumer writes it   */
-    uint32_t tail_seen;                            /* the consumer's alone     */
-    _Alignas(PST__CACHE_LINE) uint32_t capacity;   /* from here: never changes */
-    uint32_t mask;                                 /* slots - 1                */
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 tail;  /* the producer writes it   */
+    uint32_t head_seen;                             /* the producer's alone     */
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 batch; /* tail when last settled   */
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 head;  /* the consumer writes it   */
+    uint32_t tail_seen;                             /* the consumer's alone     */
+    _Alignas(PST__CACHE_LINE) uint32_t capacity;    /* from here: never changes */
+    uint32_t mask;                                  /* slots - 1                */
     pst_token *slot;
     pst_doorbell *producer;
     pst_doorbell *consumer;
@@ -95,6 +103,10 @@ static inline void pst__flow_push(pst_flow *flow, pst_token token)
     /* relaxed: only this thread writes tail. */
     const uint32_t tail = atomic_load_explicit(&flow->tail, memory_order_relaxed);
     flow->slot[tail & flow->mask] = token;
+    /* The consumer has the cache lines that come next: fetch them while callbacks run.
+     * Those that it may be reading are left to it. */
+    if (tail + PST__FETCH_AHEAD - flow->head_seen < flow->capacity)
+        __builtin_prefetch(&flow->slot[(tail + PST__FETCH_AHEAD) & flow->mask], 1);
     /* R1 pairs with A1 in peek: the slot, and what the token points to, are written
      * before the new tail. */
     atomic_store_explicit(&flow->tail, tail + 1, memory_order_release);
@@ -104,6 +116,8 @@ static inline void pst__flow_settle_tail(pst_flow *flow)
 {
     /* relaxed: only this thread writes tail. */
     const uint32_t tail = atomic_load_explicit(&flow->tail, memory_order_relaxed);
+    /* release: pairs with A3 in look_for_batch, as R1. */
+    atomic_store_explicit(&flow->batch, tail, memory_order_release);
     /* S1 of doorbell.h. */
     atomic_store_explicit(&flow->tail, tail, memory_order_seq_cst);
     pst__doorbell_ring(flow->consumer, PST__FOR_INPUT);
@@ -116,6 +130,17 @@ static inline uint32_t pst__flow_known(const pst_flow *flow)
 {
     /* relaxed: only this thread writes head. */
     return flow->tail_seen - atomic_load_explicit(&flow->head, memory_order_relaxed);
+}
+
+/* Look how many wait, as far as the producer has settled. */
+static inline uint32_t pst__flow_look_for_batch(pst_flow *flow)
+{
+    /* A3 pairs with the release in settle_tail, as A1 with R1. */
+    const uint32_t batch = atomic_load_explicit(&flow->batch, memory_order_acquire);
+    /* What a look at tail has seen may be more. */
+    if ((int32_t)(batch - flow->tail_seen) > 0)
+        flow->tail_seen = batch;
+    return pst__flow_known(flow);
 }
 
 /* Look how many wait. */
@@ -143,6 +168,8 @@ static inline void pst__flow_pop(pst_flow *flow)
 {
     /* relaxed: only this thread writes head. */
     const uint32_t head = atomic_load_explicit(&flow->head, memory_order_relaxed);
+    if (flow->tail_seen - head > PST__FETCH_AHEAD) /* as in push */
+        __builtin_prefetch(&flow->slot[(head + PST__FETCH_AHEAD) & flow->mask]);
     /* R2 pairs with A2 in depth: the slot is read before it is given back. */
     atomic_store_explicit(&flow->head, head + 1, memory_order_release);
 }

@@ -377,7 +377,6 @@ static void set_up(pst_stream *s)
         w->in_at = 0;
         w->out_at = 0;
         w->next = 0;
-        w->found = 0;
         w->moved = 0;
         w->taken = 0;
         w->spin_ns = s->spin_ns;

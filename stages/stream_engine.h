@@ -66,7 +66,6 @@ typedef struct pst_stream_worker_state {
     int out_at;     /* the flow that got the last token, or must get this one  */
     bool out_any;   /* any flow may get this one                               */
     uint64_t next;  /* the number of the next token to be taken                */
-    uint32_t found; /* tokens that its last look found */
     uint32_t moved; /* tokens since it settled                                 */
     uint64_t spin_ns;
     uint64_t taken; /* by the sink                                              */

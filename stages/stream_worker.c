@@ -6,8 +6,7 @@
 
 enum {
     SETTLE_EVERY = 64, /* tokens: the cost of settling is spread over so many        */
-    MUCH = 32,         /* tokens by one look, so that looking costs little           */
-    GATHER_NS = 150,   /* in which so many may come                                  */
+    BATCH_LOOKS = 8,   /* with a pause each, while some tens of tokens come          */
     LEAST_SPIN_NS = 2000, /* what waiting by sleep would cost at the least */
     NAP_NS = 1000000 /* the longest that a wake-up which was not settled is missed */
 };
@@ -43,32 +42,28 @@ static void settle(pst_stream_worker_state *w)
     w->moved = 0;
 }
 
-/* Look for spin_ns. Returns whether what the worker waits for is there. */
-static bool spin(pst_stream_worker_state *w, bool (*there)(pst_stream_worker_state *))
+/* Look for spin_ns from `start`. Returns whether what the worker waits for is there. */
+static bool spin(pst_stream_worker_state *w, uint64_t start,
+                 bool (*there)(pst_stream_worker_state *))
 {
-    uint64_t start = 0;
     for (unsigned looks = 1; w->spin_ns; looks++) {
         if (there(w) || has_ended(w->stream))
             return true;
         pst__pause();
-        if (looks % 32 != 0)
-            continue;
-        const uint64_t now = pst__now_ns();
-        if (start == 0)
-            start = now;
-        else if (now - start > w->spin_ns)
+        if (looks % 32 == 0 && pst__now_ns() - start > w->spin_ns)
             break;
     }
     return false;
 }
 
-/* The next spin is longer if this one was worth it. */
-static void adapt(pst_stream_worker_state *w, bool worth)
+/* A wait has ended that would have been spared by a sufficient spin, or was far longer:
+ * the next spin is the longest, or shorter than the last. */
+static void adapt(pst_stream_worker_state *w, uint64_t waited_ns)
 {
     const uint64_t most = w->stream->spin_ns;
-    if (worth && w->spin_ns < most)
-        w->spin_ns = 2 * w->spin_ns < most ? 2 * w->spin_ns : most;
-    else if (!worth && w->spin_ns > LEAST_SPIN_NS)
+    if (waited_ns <= 2 * most)
+        w->spin_ns = most;
+    else if (w->spin_ns > LEAST_SPIN_NS)
         w->spin_ns /= 2;
 }
 
@@ -102,11 +97,12 @@ static bool wait_until(pst_stream_worker_state *w, int what, int state,
 {
     settle(w);
     show_state(w, state);
-    const bool found = spin(w, there);
-    if (w->spin_ns)
-        adapt(w, found);
-    if (!found)
+    const uint64_t start = w->spin_ns ? pst__now_ns() : 0;
+    if (!spin(w, start, there)) {
         sleep_until(w, what, there);
+        if (w->spin_ns)
+            adapt(w, pst__now_ns() - start);
+    }
     return !has_ended(w->stream);
 }
 
@@ -142,30 +138,27 @@ static inline void pop(pst_flow *flow)
         pst__doorbell_ring(flow->producer, PST__FOR_ROOM);
 }
 
-/*
- * Where both sides have next to nothing to do, a consumer that looks for each single
- * token takes the producer's cache lines away for each single token, and both move at
- * the pace of that. So after a look that found little it lets some gather.
- */
-static void let_gather(const pst_stream_worker_state *w)
+/* Look for a batch for a moment. Returns whether one came. */
+static bool batch_comes(const pst_stream_worker_state *w, pst_flow *flow)
 {
-    if (w->spin_ns == 0 || w->found >= MUCH)
-        return;
-    for (const uint64_t start = pst__now_ns(); pst__now_ns() - start < GATHER_NS;)
+    if (pst__flow_look_for_batch(flow) > 0)
+        return true;
+    for (int looks = 0; w->spin_ns && looks < BATCH_LOOKS; looks++) {
         pst__pause();
+        if (pst__flow_look_for_batch(flow) > 0)
+            return true;
+    }
+    return false;
 }
 
 /* False: the run ends. */
 static inline bool take_one(pst_stream_worker_state *w, pst_token *token)
 {
     pst_flow *flow = w->in[0];
-    if (pst__flow_known(flow) == 0) {
-        let_gather(w);
-        if (pst__flow_look(flow) == 0 &&
-            !wait_until(w, PST__FOR_INPUT, PST__STREAM_TAKES, input_is_there))
-            return false;
-        w->found = pst__flow_known(flow);
-    }
+    if (pst__flow_known(flow) == 0 && !batch_comes(w, flow) &&
+        pst__flow_look(flow) == 0 &&
+        !wait_until(w, PST__FOR_INPUT, PST__STREAM_TAKES, input_is_there))
+        return false;
     *token = *pst__flow_peek(flow);
     pop(flow);
     return true;

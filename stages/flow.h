@@ -46,7 +46,7 @@ typedef struct pst_token {
 #define PST__END    (UINT64_C(1) << 62) /* no more tokens                      */
 #define PST__NUMBER (PST__END - 1)
 
-enum { PST__FETCH_AHEAD = 32 }; /* tokens: what a few cache misses take         */
+enum { PST__FETCH_AHEAD = 64 }; /* tokens: made in what a few cache misses take  */
 
 typedef struct pst_flow {
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 tail;  /* the producer writes it   */
@@ -103,10 +103,10 @@ static inline void pst__flow_push(pst_flow *flow, pst_token token)
     /* relaxed: only this thread writes tail. */
     const uint32_t tail = atomic_load_explicit(&flow->tail, memory_order_relaxed);
     flow->slot[tail & flow->mask] = token;
-    /* The consumer has the cache lines that come next: fetch them while callbacks run.
-     * Those that it may be reading are left to it. */
+    /* The consumer's core has the cache lines that come next. Those that it may be
+     * reading are left to it. */
     if (tail + PST__FETCH_AHEAD - flow->head_seen < flow->capacity)
-        __builtin_prefetch(&flow->slot[(tail + PST__FETCH_AHEAD) & flow->mask], 1);
+        pst__fetch_to_write(&flow->slot[(tail + PST__FETCH_AHEAD) & flow->mask]);
     /* R1 pairs with A1 in peek: the slot, and what the token points to, are written
      * before the new tail. */
     atomic_store_explicit(&flow->tail, tail + 1, memory_order_release);
@@ -168,8 +168,6 @@ static inline void pst__flow_pop(pst_flow *flow)
 {
     /* relaxed: only this thread writes head. */
     const uint32_t head = atomic_load_explicit(&flow->head, memory_order_relaxed);
-    if (flow->tail_seen - head > PST__FETCH_AHEAD) /* as in push */
-        __builtin_prefetch(&flow->slot[(head + PST__FETCH_AHEAD) & flow->mask]);
     /* R2 pairs with A2 in depth: the slot is read before it is given back. */
     atomic_store_explicit(&flow->head, head + 1, memory_order_release);
 }

@@ -4,4 +4,5 @@
 examplesdir = $(docdir)/examples
 dist_examples_DATA = \
 	%D%/Makefile \
+	%D%/compress.c \
 	%D%/three_stages.c

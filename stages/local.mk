@@ -6,7 +6,8 @@ pkginclude_HEADERS += \
 	%D%/finite.h \
 	%D%/stage.h \
 	%D%/trace.h \
-	%D%/pipeline.h
+	%D%/pipeline.h \
+	%D%/stream.h
 
 noinst_LTLIBRARIES += %D%/libstages.la
 %C%_libstages_la_SOURCES = \
@@ -14,10 +15,12 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/bind.c \
 	%D%/budget.c \
 	%D%/channel.c \
+	%D%/crew.c \
 	%D%/dump.c \
 	%D%/fault.c \
 	%D%/fault_text.c \
 	%D%/finite.c \
+	%D%/flow.c \
 	%D%/footprint.c \
 	%D%/footprint_moves.c \
 	%D%/links.c \
@@ -28,6 +31,8 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/run.c \
 	%D%/settle.c \
 	%D%/slots.c \
+	%D%/stream.c \
+	%D%/stream_worker.c \
 	%D%/thread.c \
 	%D%/topology.c \
 	%D%/worker.c \
@@ -36,8 +41,10 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/bind.h \
 	%D%/budget.h \
 	%D%/channel.h \
+	%D%/crew.h \
 	%D%/doorbell.h \
 	%D%/engine.h \
+	%D%/flow.h \
 	%D%/footprint.h \
 	%D%/footprint_walk.h \
 	%D%/links.h \
@@ -47,6 +54,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/run.h \
 	%D%/settle.h \
 	%D%/slots.h \
+	%D%/stream_engine.h \
 	%D%/thread.h \
 	%D%/topology.h \
 	%D%/worker.h

@@ -45,6 +45,19 @@ uint64_t pst__now_ns(void);
 /* Tell the core that this thread spins. */
 void pst__pause(void);
 
+/* Ask for a cache line that this thread will write soon. A hint: any address will do.
+ */
+static inline void pst__fetch_to_write(const void *address)
+{
+#if defined(__x86_64__)
+    /* What __builtin_prefetch makes of it without -mprfchw gets the line to read only,
+     * and it is then asked for once more. All x86-64 CPUs take this instruction. */
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)address));
+#else
+    __builtin_prefetch(address, 1);
+#endif
+}
+
 /* Sleep while *word == value, until woken or for timeout_ns (0: no limit). May return
  * early for no reason. */
 void pst__futex_wait(pst_atomic_u32 *word, uint32_t value, uint64_t timeout_ns);

@@ -28,7 +28,7 @@ endif
 
 include tests/bench/local.mk
 
-dist_check_SCRIPTS = %D%/house.sh %D%/install.sh %D%/count.sh
+dist_check_SCRIPTS += %D%/house.sh %D%/install.sh %D%/count.sh
 EXTRA_DIST += %D%/tsan.supp %D%/data %D%/reference
 TESTS += %D%/house.sh %D%/install.sh
 include tests/cli/local.mk

@@ -2,14 +2,23 @@
 # tests/bench - measures and prints; never passes or fails.
 
 benches = \
-	%D%/bench_pipeline
+	%D%/bench_pipeline \
+	%D%/bench_stream
 EXTRA_PROGRAMS += $(benches)
 CLEANFILES += $(benches)
 bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
 
 %C%_bench_pipeline_LDADD = $(bench_libs)
 
+# Its hops use what the library does not export.
+%C%_bench_stream_LDADD = stages/libstages.la sched/libsched.la
+
+# Other programs' streams, compiled and run where they are installed.
+dist_check_SCRIPTS = %D%/peers.sh
+EXTRA_DIST += %D%/peer_tbb.cc %D%/peer_starpu.c
+
 bench: $(benches)
 	@for program in $(benches); do \
 	    echo "$$program"; OPENBLAS_NUM_THREADS=1 ./$$program || exit 1; \
 	done
+	@CC='$(CC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/peers.sh

@@ -11,6 +11,8 @@ CC=${CC:-cc}
 CXX=${CXX:-c++}
 PKG_CONFIG=${PKG_CONFIG:-pkg-config}
 scratch=$(mktemp -d)
+STARPU_HOME=$scratch # for what it measures of the machine
+export STARPU_HOME
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
@@ -23,7 +25,7 @@ peer() {
     # shellcheck disable=SC2046,SC2086 # words
     if $4 -O2 $($PKG_CONFIG --cflags "$2") -o "$scratch/peer" "$here/$5" \
         $($PKG_CONFIG --libs "$2") -pthread >"$scratch/log" 2>&1; then
-        "$scratch/peer" || echo "$1: its program failed"
+        "$scratch/peer" 2>"$scratch/log" || echo "$1: its program failed"
     else
         echo "$1: its program does not compile here, skipped"
     fi

@@ -25,7 +25,7 @@ static void take_place(pst_crew_member *member)
     pst__settle_describe(topology, member->number, info);
     info->thread_id = pst__thread_id();
     if (topology) {
-        info->bound = pst__topology_bind(topology, member->number);
+        info->bound = pst__topology_bind(topology, member->number, 0);
         member->bind_error = info->bound ? 0 : errno;
     }
     pst__thread_cpus(info->cpus, sizeof info->cpus);

@@ -205,12 +205,21 @@ int pst_pipeline_abandoned(const pst_pipeline *pipeline, size_t *bytes)
     return count;
 }
 
+/* Is this thread the worker or one of its team? */
+static bool has_thread(const pst_worker *w, int thread_id)
+{
+    for (int i = 0; i < pst_team_size(w->team) - 1; i++)
+        if (w->team->members[i].thread_id == thread_id)
+            return true;
+    return w->info.thread_id == thread_id;
+}
+
 int pst_pipeline_here(const pst_pipeline *pipeline, pst_whereabouts *place)
 {
     const int thread_id = pst__thread_id();
     for (int rank = 0; rank < pipeline->ranks; rank++) {
         const pst_worker *w = &pipeline->workers[rank];
-        if (w->info.thread_id != thread_id)
+        if (!has_thread(w, thread_id))
             continue;
         const moment now = look_at(w);
         const pst_step *step = step_of(pipeline, rank, &now);

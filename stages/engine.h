@@ -27,6 +27,7 @@
 #include "stages/channel.h"
 #include "stages/doorbell.h"
 #include "stages/footprint.h"
+#include "stages/team_members.h"
 #include "stages/thread.h"
 #include "stages/topology.h"
 
@@ -78,6 +79,7 @@ typedef struct pst_worker {
     int rank;
     bool started;
     pst_thread thread;
+    pst_team *team; /* NULL: one core                                           */
     pst_arena resident;
     pst_arena working;
     pst_trace_event *events; /* [event_room]                                   */

@@ -7,7 +7,8 @@ pkginclude_HEADERS += \
 	%D%/stage.h \
 	%D%/trace.h \
 	%D%/pipeline.h \
-	%D%/stream.h
+	%D%/stream.h \
+	%D%/team.h
 
 noinst_LTLIBRARIES += %D%/libstages.la
 %C%_libstages_la_SOURCES = \
@@ -33,6 +34,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/slots.c \
 	%D%/stream.c \
 	%D%/stream_worker.c \
+	%D%/team.c \
 	%D%/thread.c \
 	%D%/topology.c \
 	%D%/worker.c \
@@ -55,6 +57,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/settle.h \
 	%D%/slots.h \
 	%D%/stream_engine.h \
+	%D%/team_members.h \
 	%D%/thread.h \
 	%D%/topology.h \
 	%D%/worker.h

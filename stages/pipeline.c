@@ -15,6 +15,10 @@
  * about what being woken costs. */
 enum { SPIN_NS = 50000 };
 
+/* A team looks for longer: between two products of a callback is work that only its
+ * first member does. */
+enum { TEAM_SPIN_NS = 200000 };
+
 /* No line of pst_pipeline_dump() is longer. */
 enum { REPORT_LINE = 256 };
 
@@ -96,6 +100,9 @@ static pst_status check_arguments(const pst_stage *stages, int count,
                                  "stage %d stands on rank %d; ranks are 0 .. %d", stage,
                                  rank_of_stage[stage], ranks - 1);
     }
+    if (options && (options->team < 0 || options->team > 1024))
+        return pst_error_set(err, PST_EINVAL, "teams of %d cores; a rank has 1 to 1024",
+                             options->team);
     return options ? check_ties(stages, count, options, err) : PST_OK;
 }
 
@@ -110,6 +117,8 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         p->options.watchdog_seconds = 60;
     if (p->options.replicas == 0)
         p->options.replicas = 1;
+    if (p->options.team == 0)
+        p->options.team = 1;
     const size_t ties = (size_t)p->options.tie_count;
     p->stages = pst_allocate_array(&p->env, count, sizeof *p->stages);
     p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);
@@ -175,10 +184,24 @@ static pst_status place_rank(pst_pipeline *p, int rank, pst_error *err)
     return PST_OK;
 }
 
+static pst_status start_team(pst_pipeline *p, pst_worker *w, pst_error *err)
+{
+    char name[16];
+    snprintf(name, sizeof name, "pst-rank-%d", w->rank);
+    return p->options.team == 1
+               ? PST_OK
+               : pst__team_create(&p->env, p->options.team,
+                                  p->spin_ns ? TEAM_SPIN_NS : 0, name,
+                                  pst__member_settle, w, &w->team, err);
+}
+
 static pst_status start_workers(pst_pipeline *p, pst_error *err)
 {
     for (int rank = 0; rank < p->ranks; rank++) {
-        const pst_status status = pst__worker_start(&p->workers[rank], err);
+        pst_worker *w = &p->workers[rank];
+        pst_status status = start_team(p, w, err);
+        if (status == PST_OK)
+            status = pst__worker_start(w, err);
         if (status != PST_OK)
             return status;
     }
@@ -187,15 +210,44 @@ static pst_status start_workers(pst_pipeline *p, pst_error *err)
     return PST_OK;
 }
 
+static pst_topology_options topology_options(const pst_pipeline_options *options,
+                                             int ranks)
+{
+    return (pst_topology_options){.synthetic = options->topology_synthetic,
+                                  .xml = options->topology_xml,
+                                  .bind = options->bind,
+                                  .cpus = options->bind_cpus,
+                                  .ranks = ranks,
+                                  .team = options->team ? options->team : 1};
+}
+
 static pst_status make_topology(const pst_env *env, const pst_pipeline_options *options,
                                 int ranks, pst_topology **out, pst_error *err)
 {
-    const pst_topology_options wanted = {.synthetic = options->topology_synthetic,
-                                         .xml = options->topology_xml,
-                                         .bind = options->bind,
-                                         .cpus = options->bind_cpus,
-                                         .ranks = ranks};
+    const pst_topology_options wanted = topology_options(options, ranks);
     return pst__topology_create(env, &wanted, out, err);
+}
+
+pst_status pst_pipeline_team(const pst_env *env, int ranks,
+                             const pst_pipeline_options *options, int *team,
+                             pst_error *err)
+{
+    static const pst_pipeline_options defaults;
+    if (!options)
+        options = &defaults;
+    if (ranks < 1)
+        return pst_error_set(err, PST_EINVAL, "teams of %d ranks; 1 would work", ranks);
+    const bool elsewhere = options->topology_synthetic || options->topology_xml;
+    const int share = pst_cpu_budget() / ranks;
+    *team = share > 1 ? share : 1;
+    if (options->bind == PST_BIND_NONE || (*team == 1 && !elsewhere))
+        return PST_OK;
+    const pst_topology_options wanted = topology_options(options, ranks);
+    int fit;
+    const pst_status status = pst__topology_team(env, &wanted, &fit, err);
+    if (status == PST_OK && (elsewhere || fit < *team))
+        *team = fit;
+    return status;
 }
 
 pst_status pst_pipeline_places(const pst_env *env, int ranks,
@@ -215,7 +267,8 @@ pst_status pst_pipeline_places(const pst_env *env, int ranks,
             return status;
     }
     for (int rank = 0; rank < ranks; rank++) {
-        infos[rank] = (pst_worker_info){.planned = 1};
+        infos[rank] =
+            (pst_worker_info){.planned = 1, .team = options->team ? options->team : 1};
         pst__settle_describe(topology, rank, &infos[rank]);
     }
     pst__topology_destroy(topology);
@@ -232,7 +285,7 @@ static pst_status build(pst_pipeline *p, const pst_stage *stages,
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
         status = place_rank(p, rank, err);
     /* A worker that spins takes the core of one that computes if they must share. */
-    if (p->ranks <= pst_cpu_budget())
+    if (p->ranks * p->options.team <= pst_cpu_budget())
         p->spin_ns = SPIN_NS;
     return status == PST_OK ? start_workers(p, err) : status;
 }
@@ -356,6 +409,7 @@ static void release_all(pst_pipeline *p)
 {
     const pst_env env = p->env;
     for (int rank = 0; p->workers && rank < p->ranks; rank++) {
+        pst__team_destroy(p->workers[rank].team, &env);
         pst__arena_fini(&p->workers[rank].resident, &env);
         pst__arena_fini(&p->workers[rank].working, &env);
         pst_release(&env, p->workers[rank].events);

@@ -67,9 +67,11 @@ typedef struct pst_pipeline_options {
                               CPUs of each rank. For one rank the list is its place */
     int huge_pages;        /* 1: ask for huge pages below the buffers. Not where
                               the env brings an allocator                       */
-    /* Called once by each worker, at its place and before any callback, to warm what
-     * the host keeps per thread. May block; must not use the pipeline. NULL: nothing.
-     */
+    int team;              /* cores of each rank, for callbacks that use work->team;
+                              0: 1                                              */
+    /* Called once by each worker and each further member of its team, at its place and
+     * before any callback, to warm what the host keeps per thread. May block; must not
+     * use the pipeline. NULL: nothing. */
     void (*worker_start)(void *user, int rank);
     void *worker_start_user;
 } pst_pipeline_options;
@@ -83,10 +85,12 @@ typedef struct pst_worker_info {
     int numa_node;         /* OS number of the one nearest its place; -1: unknown */
     char cpus[64];         /* that it may use, as a list of OS numbers: "0", "2-3" */
     size_t memory_bytes;   /* all buffers placed for this rank                   */
-    char place[64];        /* CPUs it is for, as above; "": none (PST_BIND_NONE)  */
+    char place[64];        /* CPUs that it and its team are for, as above; "": none
+                              (PST_BIND_NONE)                                     */
     int core;              /* hwloc's logical index of the core there; -1: unknown */
     int planned;           /* 1: that is another machine, or there is no worker yet:
                               nothing is bound                                    */
+    int team;              /* cores that it has with its team, at least 1         */
     char memory_nodes[32]; /* OS numbers of the nodes that its memory was found on:
                               "0", "0-1"; "": unknown                           */
 } pst_worker_info;
@@ -159,6 +163,14 @@ PST_API void pst_pipeline_worker(const pst_pipeline *pipeline, int rank,
 PST_API pst_status pst_pipeline_places(const pst_env *env, int ranks,
                                        const pst_pipeline_options *options,
                                        pst_worker_info *infos, pst_error *err);
+
+/* How many cores each of `ranks` ranks can have for its team, at least 1: such as no
+ * other has and as share a cache, or with PST_BIND_LIST the cores of the smallest
+ * place; on this machine no more than the CPU budget allows. `options` as above.
+ * Errors: as pst_pipeline_places(). */
+PST_API pst_status pst_pipeline_team(const pst_env *env, int ranks,
+                                     const pst_pipeline_options *options, int *team,
+                                     pst_error *err);
 
 /* CPUs this process may use: allowed by affinity and by cgroup quota, at least 1. */
 PST_API int pst_cpu_budget(void);

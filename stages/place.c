@@ -22,6 +22,7 @@ typedef struct placing {
     hwloc_const_bitmap_t usable;
     core *cores;
     size_t count;
+    int team; /* cores that are to be near each other                          */
 } placing;
 
 /* ---- the cores --------------------------------------------------------------- */
@@ -76,6 +77,72 @@ static pst_status find_cores(placing *p, pst_error *err)
                         : pst_error_set(err, PST_ESYSTEM,
                                         "the topology has no CPU that this process may "
                                         "use");
+}
+
+/* ---- cores that share a cache -------------------------------------------------- */
+
+static bool is_alone(const placing *p, hwloc_obj_t object)
+{
+    size_t inside = 0;
+    for (size_t i = 0; i < p->count && inside < 2; i++)
+        inside += hwloc_bitmap_isincluded(p->cores[i].object->cpuset, object->cpuset);
+    return inside < 2;
+}
+
+/* The largest cache that a core shares with another, or else its socket. */
+static hwloc_obj_t group_of(const placing *p, size_t index)
+{
+    hwloc_obj_t group = NULL;
+    for (hwloc_obj_t o = p->cores[index].object->parent; o; o = o->parent)
+        if (hwloc_obj_type_is_dcache(o->type))
+            group = o;
+    if (group && !is_alone(p, group))
+        return group;
+    group = hwloc_get_ancestor_obj_by_type(p->machine, HWLOC_OBJ_PACKAGE,
+                                           p->cores[index].object);
+    return group ? group : hwloc_get_root_obj(p->machine);
+}
+
+/* How many cores from `first` on are of one group and one speed. */
+static size_t stretch(const placing *p, size_t first)
+{
+    const hwloc_obj_t group = group_of(p, first);
+    size_t count = 1;
+    while (
+        first + count < p->count &&
+        p->cores[first + count].speed == p->cores[first].speed &&
+        hwloc_bitmap_isincluded(p->cores[first + count].object->cpuset, group->cpuset))
+        count++;
+    return count;
+}
+
+/* Teams of `team` cores that have room without leaving a group. */
+static size_t room_for_teams(const placing *p, int team)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < p->count;) {
+        const size_t count = stretch(p, i);
+        room += count / (size_t)team;
+        i += count;
+    }
+    return room;
+}
+
+pst_status pst__places_team(const pst_env *env, hwloc_topology_t machine,
+                            hwloc_const_bitmap_t usable, int ranks, int *team,
+                            pst_error *err)
+{
+    placing p = {.env = env, .machine = machine, .usable = usable};
+    const pst_status status = find_cores(&p, err);
+    if (status == PST_OK) {
+        *team = (int)(p.count / (size_t)ranks);
+        while (*team > 1 && room_for_teams(&p, *team) < (size_t)ranks)
+            --*team;
+        if (*team < 1)
+            *team = 1;
+    }
+    pst_release(env, p.cores);
+    return status;
 }
 
 /* ---- fewer ranks than cores --------------------------------------------------- */
@@ -171,18 +238,34 @@ static pst_status choose_cores(placing *p, hwloc_obj_t object, size_t first,
     return status;
 }
 
+/* Cores of this speed; where `whole_teams`, without what is left over of each group. */
+static int mark_eligible(placing *p, int speed, bool whole_teams)
+{
+    int eligible = 0;
+    for (size_t i = 0; i < p->count;) {
+        const size_t count = stretch(p, i);
+        size_t taken = p->cores[i].speed == speed ? count : 0;
+        if (whole_teams)
+            taken -= taken % (size_t)p->team;
+        for (size_t k = 0; k < count; k++)
+            p->cores[i + k].eligible = k < taken;
+        eligible += (int)taken;
+        i += count;
+    }
+    return eligible;
+}
+
 /* The fastest first: all cores of a speed, until the rest fits in the next one's. */
 static pst_status take_cores(placing *p, int ranks, pst_error *err)
 {
+    const bool whole_teams = room_for_teams(p, p->team) >= (size_t)(ranks / p->team);
     int below = INT_MAX;
     while (ranks > 0) {
         int speed = INT_MIN;
-        int eligible = 0;
         for (size_t i = 0; i < p->count; i++)
             if (p->cores[i].speed < below && p->cores[i].speed > speed)
                 speed = p->cores[i].speed;
-        for (size_t i = 0; i < p->count; i++)
-            eligible += p->cores[i].eligible = p->cores[i].speed == speed;
+        const int eligible = mark_eligible(p, speed, whole_teams);
         const int here = ranks < eligible ? ranks : eligible;
         const pst_status status =
             choose_cores(p, hwloc_get_root_obj(p->machine), 0, p->count, here, err);
@@ -266,15 +349,16 @@ static bool set_places(const placing *p, bool whole_cores, pst_place *places)
 
 pst_status pst__places_choose(const pst_env *env, hwloc_topology_t machine,
                               hwloc_const_bitmap_t usable, bool whole_cores, int ranks,
-                              pst_place *places, pst_error *err)
+                              int team, pst_place *places, pst_error *err)
 {
-    placing p = {.env = env, .machine = machine, .usable = usable};
+    placing p = {.env = env, .machine = machine, .usable = usable, .team = team};
+    const int all = ranks * team;
     pst_status status = find_cores(&p, err);
     if (status == PST_OK) {
-        if ((size_t)ranks < p.count)
-            status = take_cores(&p, ranks, err);
+        if ((size_t)all < p.count)
+            status = take_cores(&p, all, err);
         else
-            fill_cores(&p, ranks);
+            fill_cores(&p, all);
     }
     if (status == PST_OK && !set_places(&p, whole_cores, places))
         status = pst_error_no_memory(err, "places on cores", 0);

@@ -18,6 +18,9 @@
  *     more share the core.
  *  4. Where cores are of several types (hwloc's CPU kinds that name a type or a
  *     capacity, not only a frequency), the fastest come first in 1.
+ *  5. A team of k cores a rank takes places as k ranks do, one after the other, but in
+ * 1 does not reach from one shared cache (or socket) into the next where all teams have
+ * room without that; what is left over there stays free.
  *
  *     pack:2 core:4 pu:2        p = 3   0-1 2-3 4-5
  *                               p = 6   0-1 2-3 4-5 6-7 | 8-9 10-11
@@ -41,15 +44,23 @@ typedef struct pst_place {
 } pst_place;
 
 /*
- * Places for `ranks` ranks on the `usable` CPUs of `machine`; with `whole_cores`, ranks
- * that share a core all have all of it.
- * Owns:   places[ranks], zeroed before, whose sets are then the caller's, also after an
- *         error: pst__places_fini().
- * Errors: PST_ENOMEM; PST_ESYSTEM where no CPU is usable.
+ * How many cores each of `ranks` ranks can have so that no team reaches from one shared
+ * cache into the next; at least 1. Errors: as below.
+ */
+pst_status pst__places_team(const pst_env *env, struct hwloc_topology *machine,
+                            const struct hwloc_bitmap_s *usable, int ranks, int *team,
+                            pst_error *err);
+
+/*
+ * Places for `ranks` teams of `team` on the `usable` CPUs of `machine`, member after
+ * member; with `whole_cores`, those that share a core all have all of it.
+ * Owns:   places[ranks * team], zeroed before, whose sets are then the caller's, also
+ * after an error: pst__places_fini(). Errors: PST_ENOMEM; PST_ESYSTEM where no CPU is
+ * usable.
  */
 pst_status pst__places_choose(const pst_env *env, struct hwloc_topology *machine,
                               const struct hwloc_bitmap_s *usable, bool whole_cores,
-                              int ranks, pst_place *places, pst_error *err);
+                              int ranks, int team, pst_place *places, pst_error *err);
 
 /*
  * Places as a list gives them: "0,2,4-5" one CPU a rank; "0-1:2-3" all CPUs of each

@@ -24,12 +24,23 @@ void pst__worker_settle(pst_worker *w)
     const pst_pipeline *p = w->pipeline;
     pst__settle_describe(p->topology, w->rank, &w->info);
     w->info.thread_id = pst__thread_id();
+    w->info.team = pst_team_size(w->team);
     if (p->topology) {
-        w->info.bound = pst__topology_bind(p->topology, w->rank);
+        w->info.bound = pst__topology_bind(p->topology, w->rank, 0);
         w->bind_error = w->info.bound ? 0 : errno;
     }
     pst__thread_cpus(w->info.cpus, sizeof w->info.cpus);
     pst__arena_touch(&w->resident, p->topology, w->rank);
+    if (p->options.worker_start)
+        p->options.worker_start(p->options.worker_start_user, w->rank);
+}
+
+void pst__member_settle(void *worker, pst_team_member *member)
+{
+    const pst_worker *w = worker;
+    const pst_pipeline *p = w->pipeline;
+    if (p->topology && !pst__topology_bind(p->topology, w->rank, member->number))
+        member->bind_error = errno;
     if (p->options.worker_start)
         p->options.worker_start(p->options.worker_start_user, w->rank);
 }
@@ -59,21 +70,37 @@ static void add(warning *w, const char *format, ...)
         w->length = sizeof w->text - 1;
 }
 
+/* The errno of the first refusal in a worker's team, and how many there are. */
+static int refusals(const pst_worker *w, int *count)
+{
+    int first = w->bind_error;
+    *count += first != 0;
+    for (int i = 0; i < pst_team_size(w->team) - 1; i++) {
+        const int error = w->team->members[i].bind_error;
+        *count += error != 0;
+        if (!first)
+            first = error;
+    }
+    return first;
+}
+
 static void add_threads(warning *warning, const pst_pipeline *p)
 {
     const pst_worker *first = NULL;
-    int count = 0;
-    for (int rank = p->ranks; rank-- > 0;)
-        if (p->workers[rank].bind_error) {
+    int count = 0, all = 0, error = 0;
+    for (int rank = p->ranks; rank-- > 0;) {
+        const int own = refusals(&p->workers[rank], &count);
+        all += pst_team_size(p->workers[rank].team);
+        if (own) {
             first = &p->workers[rank];
-            count++;
+            error = own;
         }
+    }
     if (first)
         add(warning,
             "%d of %d workers could not be bound (rank %d to CPU %s: %s) and run where "
             "the system puts them",
-            count, p->ranks, first->rank, first->info.place,
-            strerror(first->bind_error));
+            count, all, first->rank, first->info.place, strerror(error));
 }
 
 /* The arenas of a rank that have one of their faults in common. */

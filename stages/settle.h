@@ -9,6 +9,10 @@
  * is, and let the host do its part (pst_pipeline_options.worker_start). */
 void pst__worker_settle(pst_worker *worker);
 
+/* The same for a further member of the team of `worker`, a pst_worker; its memory is
+ * the worker's affair. */
+void pst__member_settle(void *worker, pst_team_member *member);
+
 /* What `info` says of rank's place: without a worker, that is all there is. */
 void pst__settle_describe(const pst_topology *topology, int rank,
                           pst_worker_info *info);

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include <penstock/error.h>
+#include <penstock/team.h>
 
 PST_BEGIN_DECLS
 
@@ -52,9 +53,10 @@ typedef struct pst_work {
     int slices;     /* k; 1 where the list does not cut sequences   */
     int rank;
     int64_t iteration;
-    int update;   /* reduce, step: how many of the list's STEPs came before */
-    int training; /* 0: the list has no backward; nothing is saved,
-                     and the saved buffers are NULL               */
+    int update;     /* reduce, step: how many of the list's STEPs came before */
+    int training;   /* 0: the list has no backward; nothing is saved,
+                       and the saved buffers are NULL               */
+    pst_team *team; /* the cores of the rank; NULL: one             */
 
     const void *input;   /* NULL at stage 0                              */
     size_t input_bytes;  /* as many as the stage before said it made     */

@@ -279,7 +279,8 @@ static pst_status build(pst_stream *s, const pst_stream_stage *stages, pst_error
                                          .xml = s->options.topology_xml,
                                          .bind = s->options.bind,
                                          .cpus = s->options.bind_cpus,
-                                         .ranks = count};
+                                         .ranks = count,
+                                         .team = 1};
     if (status == PST_OK && s->options.bind != PST_BIND_NONE)
         status = pst__topology_create(&s->env, &wanted, &s->topology, err);
     if (status == PST_OK)

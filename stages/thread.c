@@ -176,18 +176,25 @@ void pst__futex_wake(pst_atomic_u32 *word, bool all)
     errno = saved;
 }
 
-void pst__wait_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns)
+bool pst__look_for_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns)
 {
     const uint64_t start = spin_ns ? pst__now_ns() : 0;
     for (unsigned looks = 1; spin_ns; looks++) {
         /* acquire: pairs with the release of whoever changes the word, so that what
          * was written before the change is read after it. */
         if (atomic_load_explicit(word, memory_order_acquire) != value)
-            return;
+            return true;
         pst__pause();
         if (looks % 64 == 0 && pst__now_ns() - start > spin_ns)
-            break;
+            return false;
     }
+    return false;
+}
+
+void pst__wait_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns)
+{
+    if (pst__look_for_change(word, value, spin_ns))
+        return;
     /* No wake-up is lost: the kernel compares the word once more, with wakers held
      * off, before it puts this thread to sleep. acquire: as above. */
     while (atomic_load_explicit(word, memory_order_acquire) == value)

@@ -65,6 +65,10 @@ void pst__futex_wait(pst_atomic_u32 *word, uint32_t value, uint64_t timeout_ns);
 /* Wake one sleeper, or all. Async-signal-safe. */
 void pst__futex_wake(pst_atomic_u32 *word, bool all);
 
+/* Look at *word for spin_ns at most. True: it differs from `value`, and what was
+ * written before the change is seen. */
+bool pst__look_for_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns);
+
 /*
  * Return when *word differs from `value`: look for spin_ns, then sleep. Who changes the
  * word wakes all sleepers afterwards. What was written before the change is seen.

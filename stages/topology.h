@@ -28,6 +28,7 @@ typedef struct pst_topology_options {
     pst_bind bind;         /* not PST_BIND_NONE                                */
     const char *cpus;      /* of PST_BIND_LIST                                 */
     int ranks;
+    int team; /* cores of each rank, at least 1                                 */
 } pst_topology_options;
 
 /* Errors: PST_EINVAL (the description, the list), PST_ENOMEM, PST_ESYSTEM. */
@@ -38,19 +39,29 @@ void pst__topology_destroy(pst_topology *topology);
 /* Is this the machine that the process runs on, so that binding means something? */
 bool pst__topology_is_here(const pst_topology *topology);
 
-/* The CPUs of rank's place as a list of OS numbers, cut to `size`; returns text. */
+/*
+ * Cores that each of options->ranks ranks can have, at least 1: on the usable ones that
+ * share a cache, or where there is a list on those of the smallest place in it.
+ * options->team is not used. Errors: as pst__topology_create().
+ */
+pst_status pst__topology_team(const pst_env *env, const pst_topology_options *options,
+                              int *team, pst_error *err);
+
+/* The CPUs of rank's place, which is that of its whole team, as a list of OS numbers,
+ * cut to `size`; returns text. */
 char *pst__topology_cpus(const pst_topology *topology, int rank, char *text,
                          size_t size);
 
-/* hwloc's logical index of the core there; -1: the machine knows no cores. */
+/* hwloc's logical index of the first core there; -1: the machine knows no cores. */
 int pst__topology_core(const pst_topology *topology, int rank);
 
 /* The OS number of the NUMA node nearest to rank's place; -1: unknown. */
 int pst__topology_numa_node(const pst_topology *topology, int rank);
 
-/* Bind the calling thread to rank's place. False: it was refused, and errno says why; 0
- * where the machine is not this one and nothing was tried. */
-bool pst__topology_bind(const pst_topology *topology, int rank);
+/* Bind the calling thread to the place of a member of rank's team. False: it was
+ * refused, and errno says why; 0 where the machine is not this one and nothing was
+ * tried. */
+bool pst__topology_bind(const pst_topology *topology, int rank, int member);
 
 /*
  * Let pages of `memory` that are touched from now on come from rank's nearest node.

@@ -377,6 +377,7 @@ static pst_work prepare(const pst_worker *w, const pst_step *step,
         .rank = w->rank,
         .iteration = run->iteration,
         .training = run->program->footprint->training,
+        .team = w->team,
         .input = buffer(w, w->rank, step->input),
         .input_bytes = step->input == PST__NONE ? 0 : lengths->input,
         .output_grad = buffer(w, w->rank, step->output_grad),
@@ -465,6 +466,7 @@ static void run_stages(pst_worker *w, bool step)
                          .rank = w->rank,
                          .iteration = p->run.iteration,
                          .training = 1,
+                         .team = w->team,
                          .scratch =
                              placed->stage.scratch_bytes ? w->working.base : NULL,
                          .weights = placed->weights,
@@ -499,8 +501,10 @@ static void *worker_main(void *argument)
         finish_phase(w);
         pst__wait_change(&p->start, started++, p->spin_ns);
         /* relaxed: the change of `start` published it. */
-        if (atomic_load_explicit(&p->quit, memory_order_relaxed))
+        if (atomic_load_explicit(&p->quit, memory_order_relaxed)) {
+            pst__team_stop(w->team);
             return NULL;
+        }
         switch (p->run.phase) {
         case PST__PHASE_ACTIONS:
             run_actions(w);

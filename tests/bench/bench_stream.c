@@ -53,7 +53,7 @@ static void on_both(void (*mine)(void), void *(*other)(void *))
     pst_thread thread;
     if (pst__thread_start(&thread, other, NULL, "bench", &error) != PST_OK)
         die();
-    pst__topology_bind(topology, 0);
+    pst__topology_bind(topology, 0, 0);
     mine();
     pst__thread_join(&thread);
 }
@@ -88,7 +88,7 @@ static void line_trips(void)
 
 static void *line_echo(void *unused)
 {
-    pst__topology_bind(topology, 1);
+    pst__topology_bind(topology, 1, 0);
     for (uint32_t i = 0; i < TRIPS; i++) {
         while (atomic_load_explicit(&line, memory_order_acquire) != 2 * i + 1)
             pst__pause();
@@ -131,7 +131,7 @@ static void hop_trips(void)
 
 static void *hop_echo(void *unused)
 {
-    pst__topology_bind(topology, 1);
+    pst__topology_bind(topology, 1, 0);
     for (uint32_t i = 0; i < TRIPS; i++) {
         receive(&there);
         send(&back, i, 1);
@@ -193,7 +193,7 @@ static void *plain_consume(void *unused)
 {
     pst_stream_item item = {0};
     uintptr_t sum = 0;
-    pst__topology_bind(topology, 1);
+    pst__topology_bind(topology, 1, 0);
     for (uint64_t head = 0; head < tokens;) {
         const uint64_t tail = atomic_load_explicit(&plain_tail, memory_order_acquire);
         if (tail == head)
@@ -308,7 +308,8 @@ int main(int argc, char **argv)
         printf("bench_stream: one CPU; two threads that spin need two\n");
         return 0;
     }
-    if (pst__topology_create(NULL, NULL, NULL, 2, &topology, &error) != PST_OK)
+    const pst_topology_options places = {.ranks = 2, .team = 1};
+    if (pst__topology_create(NULL, &places, &topology, &error) != PST_OK)
         die();
     if (!pst__ring_init(&there, NULL, 4) || !pst__ring_init(&back, NULL, 4))
         return 1;

@@ -63,6 +63,11 @@ check_PROGRAMS += %D%/test_stream
 %C%_test_stream_LDADD = %D%/libtoy.la $(stages_test_libs)
 TESTS += %D%/test_stream
 
+check_PROGRAMS += %D%/test_team
+%C%_test_team_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_team_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_team
+
 check_PROGRAMS += %D%/test_thread
 %C%_test_thread_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_thread_LDADD = $(stages_test_libs)

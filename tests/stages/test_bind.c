@@ -137,7 +137,7 @@ static bool machine_file(const char *machine, char *path, size_t size)
 }
 
 static pst_status create(const char *machine, pst_bind bind, const char *cpus,
-                         int ranks, pst_topology **out, pst_error *err)
+                         int ranks, int team, pst_topology **out, pst_error *err)
 {
     char path[4096];
     const bool xml = machine_file(machine, path, sizeof path);
@@ -145,7 +145,8 @@ static pst_status create(const char *machine, pst_bind bind, const char *cpus,
                                           .xml = xml ? path : NULL,
                                           .bind = bind,
                                           .cpus = cpus,
-                                          .ranks = ranks};
+                                          .ranks = ranks,
+                                          .team = team};
     return pst__topology_create(NULL, &options, out, err);
 }
 
@@ -156,10 +157,10 @@ static void bind_all(const char *machine, pst_bind bind, const char *cpus, int r
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
     size_t used = 0;
-    const pst_status status = create(machine, bind, cpus, ranks, &topology, &err);
+    const pst_status status = create(machine, bind, cpus, ranks, 1, &topology, &err);
     ck_assert_msg(status == PST_OK, "%s", err.text);
     for (int rank = 0; rank < ranks; rank++) {
-        ck_assert(pst__topology_bind(topology, rank));
+        ck_assert(pst__topology_bind(topology, rank, 0));
         ck_assert(pst__topology_bind_memory(topology, rank, text, 1));
         used += (size_t)snprintf(text + used, size - used, "%s%s@%s",
                                  rank > 0 ? " " : "", fake.cpus, fake.nodes);
@@ -265,9 +266,9 @@ START_TEST(test_many_ranks)
         pst_topology *topology = NULL;
         int count[32] = {0};
         int before = 0;
-        ck_assert_int_eq(
-            create("numa:8 core:4 pu:2", PST_BIND_AUTO, NULL, ranks, &topology, &err),
-            PST_OK);
+        ck_assert_int_eq(create("numa:8 core:4 pu:2", PST_BIND_AUTO, NULL, ranks, 1,
+                                &topology, &err),
+                         PST_OK);
         for (int rank = 0; rank < ranks; rank++) {
             const int core = pst__topology_core(topology, rank);
             ck_assert_int_ge(core, before);
@@ -281,6 +282,100 @@ START_TEST(test_many_ranks)
         }
         pst__topology_destroy(topology);
     }
+}
+END_TEST
+
+typedef struct team_row {
+    const char *machine;
+    const char *affinity;
+    pst_bind bind;
+    const char *cpus;
+    int ranks;
+    int team;
+    const char *places; /* of each member; then of each rank, which is the union */
+    int fits;           /* what pst_pipeline_team() gives for so many ranks     */
+} team_row;
+
+static const team_row teams[] = {
+    {"core:4 pu:1", 0, 0, 0, 1, 2, "0+1 | 0-1@0", 4},
+    {"core:4 pu:1", 0, 0, 0, 2, 2, "0+1 2+3 | 0-1@0 2-3@0", 2},
+    {"core:4 pu:2", 0, 0, 0, 2, 2, "0-1+2-3 4-5+6-7 | 0-3@0 4-7@0", 2},
+    /* more than there are cores: to hyperthreads, then share */
+    {"core:2 pu:2", 0, 0, 0, 2, 2, "0+1 2+3 | 0-1@0 2-3@0", 1},
+    {"core:2 pu:1", 0, 0, 0, 1, 4, "0+0+1+1 | 0-1@0", 2},
+    {"core:2 pu:1", 0, 0, 0, 3, 1, "0 0 1 | 0@0 0@0 1@0", 1},
+    /* not from one cache into the next while there is room */
+    {"pack:1 l3:2 core:4 pu:1", 0, 0, 0, 2, 3, "0+1+2 4+5+6 | 0-2@0 4-6@0", 4},
+    {"pack:1 l3:2 core:4 pu:1", 0, 0, 0, 2, 2, "0+1 2+3 | 0-1@0 2-3@0", 4},
+    {"pack:1 l3:2 core:4 pu:1", "1-7", 0, 0, 3, 2, "1+2 4+5 6+7 | 1-2@0 4-5@0 6-7@0",
+     2},
+    {"pack:1 l3:2 core:3 pu:1", 0, 0, 0, 3, 2, "0+1 2+3 4+5 | 0-1@0 2-3@0 4-5@0", 1},
+    {"pack:2 l2:4 core:1 pu:1", 0, 0, 0, 2, 3, "0+1+2 4+5+6 | 0-2@0 4-6@0", 4},
+    {"pack:1 l3:4 core:2 pu:1", 0, 0, 0, 1, 5, "0+1+2+3+4 | 0-4@0", 2},
+    {"numa:8 l3:2 core:4 pu:1", 0, 0, 0, 16, 3,
+     "0+1+2 4+5+6 8+9+10 12+13+14 16+17+18 20+21+22 24+25+26 28+29+30 32+33+34 "
+     "36+37+38 40+41+42 44+45+46 48+49+50 52+53+54 56+57+58 60+61+62 | 0-2@0 4-6@0 "
+     "8-10@1 12-14@1 16-18@2 20-22@2 24-26@3 28-30@3 32-34@4 36-38@4 40-42@5 44-46@5 "
+     "48-50@6 52-54@6 56-58@7 60-62@7",
+     4},
+    /* cores of one speed each */
+    {"hybrid.xml", 0, 0, 0, 2, 2, "4-5+6-7 8-9+10-11 | 4-7@0 8-11@0", 4},
+    {"hybrid.xml", 0, 0, 0, 3, 2, "0+1 4-5+6-7 8-9+10-11 | 0-1@0 4-7@0 8-11@0", 2},
+    /* a list: a core for each member, or all of it */
+    {"core:4 pu:2", 0, PST_BIND_LIST, "0-3:6-7", 2, 2, "0-1+2-3 6-7+6-7 | 0-3@0 6-7@0",
+     1},
+    {"core:4 pu:2", 0, PST_BIND_LIST, "0,2:4-7", 2, 2, "0+2 4-5+6-7 | 0,2@0 4-7@0", 2},
+};
+
+/* " 0-1@0 2-3@0": the CPUs of all teams, and the nodes of their memory. */
+static void rank_places(const pst_topology *topology, int ranks, char *text,
+                        size_t size)
+{
+    size_t used = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        char cpus[64];
+        ck_assert(pst__topology_bind_memory(topology, rank, text, 1));
+        used += (size_t)snprintf(text + used, size - used, " %s@%s",
+                                 pst__topology_cpus(topology, rank, cpus, sizeof cpus),
+                                 fake.nodes);
+        ck_assert_uint_lt(used, size);
+    }
+}
+
+START_TEST(test_teams)
+{
+    const team_row *row = &teams[_i];
+    char text[1024], path[4096];
+    pst_error err = PST_ERROR_INIT;
+    pst_topology *topology = NULL;
+    size_t used = 0;
+    int fits = 0;
+    fake.affinity = row->affinity;
+    ck_assert_int_eq(create(row->machine, row->bind, row->cpus, row->ranks, row->team,
+                            &topology, &err),
+                     PST_OK);
+    for (int i = 0; i < row->ranks * row->team; i++) {
+        ck_assert(pst__topology_bind(topology, i / row->team, i % row->team));
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s",
+                                 i == 0               ? ""
+                                 : i % row->team == 0 ? " "
+                                                      : "+",
+                                 fake.cpus);
+    }
+    used += (size_t)snprintf(text + used, sizeof text - used, " |");
+    rank_places(topology, row->ranks, text + used, sizeof text - used);
+    ck_assert_str_eq(text, row->places);
+    pst__topology_destroy(topology);
+
+    const bool xml = machine_file(row->machine, path, sizeof path);
+    const pst_pipeline_options options = {.topology_synthetic =
+                                              xml ? NULL : row->machine,
+                                          .topology_xml = xml ? path : NULL,
+                                          .bind = row->bind,
+                                          .bind_cpus = row->cpus};
+    ck_assert_int_eq(pst_pipeline_team(NULL, row->ranks, &options, &fits, &err),
+                     PST_OK);
+    ck_assert_int_eq(fits, row->fits);
 }
 END_TEST
 
@@ -327,7 +422,7 @@ START_TEST(test_bad_lists)
     pst_topology *topology = NULL;
     fake.affinity = row->affinity;
     ck_assert_int_eq(
-        create(row->machine, PST_BIND_LIST, row->list, row->ranks, &topology, &err),
+        create(row->machine, PST_BIND_LIST, row->list, row->ranks, 1, &topology, &err),
         PST_EINVAL);
     ck_assert_str_eq(err.text, row->text);
     ck_assert_ptr_null(topology);
@@ -341,7 +436,8 @@ START_TEST(test_policy_stays)
     pst_topology *topology = NULL;
     fake.has_policy = true;
     ck_assert_int_eq(
-        create("numa:2 core:1 pu:1", PST_BIND_AUTO, NULL, 2, &topology, &err), PST_OK);
+        create("numa:2 core:1 pu:1", PST_BIND_AUTO, NULL, 2, 1, &topology, &err),
+        PST_OK);
     ck_assert(!pst__topology_bind_memory(topology, 1, &err, 1));
     ck_assert_int_eq(errno, 0);
     ck_assert_uint_eq(fake.memory_calls, 0);
@@ -489,6 +585,7 @@ Suite *pst_test_suite(void)
     Suite *suite = suite_create("bind");
     TCase *all = tcase_create("bind");
     tcase_set_timeout(all, 120);
+    tcase_add_loop_test(all, test_teams, 0, sizeof teams / sizeof *teams);
     tcase_add_loop_test(all, test_places, 0, sizeof rows / sizeof *rows);
     tcase_add_test(all, test_many_ranks);
     tcase_add_loop_test(all, test_bad_lists, 0, sizeof bad_lists / sizeof *bad_lists);

@@ -17,7 +17,7 @@ static pst_topology *load(const char *synthetic, int ranks)
 {
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
-    const pst_topology_options options = {.synthetic = synthetic, .ranks = ranks};
+    const pst_topology_options options = {.synthetic = synthetic, .ranks = ranks, .team = 1};
     const pst_status status = pst__topology_create(NULL, &options, &topology, &err);
     ck_assert_msg(status == PST_OK, "%s", err.text);
     return topology;
@@ -71,7 +71,7 @@ static void refuse(const char *synthetic, const char *xml, const char *text)
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
     const pst_topology_options options = {
-        .synthetic = synthetic, .xml = xml, .ranks = 1};
+        .synthetic = synthetic, .xml = xml, .ranks = 1, .team = 1};
     ck_assert_int_eq(pst__topology_create(NULL, &options, &topology, &err), PST_EINVAL);
     ck_assert_ptr_null(topology);
     ck_assert_str_eq(err.text, text);
@@ -107,7 +107,7 @@ START_TEST(test_this_machine)
     ck_assert_str_eq(pst__thread_cpus(own, sizeof own), before);
     for (int rank = 0; rank < 3; rank++) {
         pst__topology_cpus(topology, rank, place, sizeof place);
-        ck_assert(pst__topology_bind(topology, rank));
+        ck_assert(pst__topology_bind(topology, rank, 0));
         ck_assert_str_eq(pst__thread_cpus(own, sizeof own), place);
     }
     pst__topology_destroy(topology);
@@ -123,7 +123,7 @@ START_TEST(test_another_machine)
     char nodes[8];
     pst__thread_cpus(before, sizeof before);
     ck_assert(!pst__topology_is_here(topology));
-    ck_assert(!pst__topology_bind(topology, 0));
+    ck_assert(!pst__topology_bind(topology, 0, 0));
     ck_assert_int_eq(errno, 0);
     ck_assert(!pst__topology_bind_memory(topology, 0, own, sizeof own));
     ck_assert_int_eq(errno, 0);

@@ -10,10 +10,14 @@
 #include <math.h>
 
 #include "model/adamw.h"
+#include "model/cut.h"
 #include "model/kernels.h"
 
 /* torch.nn.utils.clip_grad_norm_'s guard against a norm of 0. */
 #define CLIP_GUARD 1e-6
+
+/* Floats of a piece of a parameter, at least. */
+enum { PIECE = 32 * 1024 };
 
 static pst_status check_beta(const char *name, double beta, pst_error *err)
 {
@@ -98,30 +102,64 @@ void pst__adamw_numbers_init(pst__adamw_numbers *numbers, const pst_adamw *adamw
     numbers->decay_all = adamw->decay_all;
 }
 
-void pst__adamw_squares(double *squares, const pst_parameter *parameters, size_t count,
-                        const float *gradients)
+/* What is done to each parameter; a part of the work is one, or a piece of one. */
+typedef struct update {
+    const pst__adamw_numbers *numbers;
+    const pst_parameter *parameters;
+    const float *gradients;
+    double *squares;
+    float *weights, *m, *v;
+    const pst_parameter *present;
+    size_t parts; /* of the present one                                         */
+} update;
+
+static void square_parameter(void *user, int part, int member)
 {
-    const pst_kernels *k = pst__kernels();
-    for (size_t i = 0; i < count; i++) {
-        const pst_parameter *p = &parameters[i];
-        if (!p->tied_copy)
-            *squares++ = k->sum_squares(gradients + p->offset, p->tensor.count);
-    }
+    const update *u = user;
+    const pst_parameter *p = &u->parameters[part];
+    double *square = u->squares;
+    (void)member;
+    if (p->tied_copy)
+        return;
+    for (int before = 0; before < part; before++)
+        square += !u->parameters[before].tied_copy;
+    *square = pst__kernels()->sum_squares(u->gradients + p->offset, p->tensor.count);
 }
 
-void pst__adamw_step(const pst__adamw_numbers *numbers, const pst_parameter *parameters,
-                     size_t count, float *weights, const float *gradients, float *m,
-                     float *v, size_t weight_floats)
+void pst__adamw_squares(pst_team *team, double *squares,
+                        const pst_parameter *parameters, size_t count,
+                        const float *gradients)
 {
-    const pst_kernels *k = pst__kernels();
+    update u = {.parameters = parameters, .gradients = gradients, .squares = squares};
+    pst_team_run(team, (int)count, square_parameter, &u);
+}
+
+static void step_piece(void *user, int part, int member)
+{
+    const update *u = user;
+    const pst_parameter *p = u->present;
+    const pst__adamw_numbers *n = u->numbers;
+    const size_t count = p->tensor.count;
+    const size_t first = pst__cut_start(count, u->parts, (size_t)part);
+    const size_t at = p->offset + first;
+    (void)member;
+    pst__kernels()->adamw(u->weights + at, u->gradients + at, u->m + at, u->v + at,
+                          pst__cut_start(count, u->parts, (size_t)part + 1) - first,
+                          n->clip, n->rate, p->decays || n->decay_all ? n->decay : 0.0f,
+                          n->beta1, n->beta2, n->c1, n->c2, n->epsilon);
+}
+
+void pst__adamw_step(pst_team *team, const pst__adamw_numbers *numbers,
+                     const pst_parameter *parameters, size_t count, float *weights,
+                     const float *gradients, float *m, float *v, size_t weight_floats)
+{
+    update u = {
+        .numbers = numbers, .gradients = gradients, .weights = weights, .m = m, .v = v};
     for (size_t i = 0; i < count; i++) {
-        const pst_parameter *p = &parameters[i];
-        if (p->offset >= weight_floats)
+        u.present = &parameters[i];
+        if (u.present->offset >= weight_floats)
             continue;
-        float decay = p->decays || numbers->decay_all ? numbers->decay : 0.0f;
-        k->adamw(weights + p->offset, gradients + p->offset, m + p->offset,
-                 v + p->offset, p->tensor.count, numbers->clip, numbers->rate, decay,
-                 numbers->beta1, numbers->beta2, numbers->c1, numbers->c2,
-                 numbers->epsilon);
+        u.parts = pst__cut_parts(u.present->tensor.count, PIECE);
+        pst_team_run(team, (int)u.parts, step_piece, &u);
     }
 }

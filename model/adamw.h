@@ -3,7 +3,8 @@
  * adamw.h - AdamW's numbers for a step, and the step on one stage's parameters.
  *
  * Each tensor's sum of squares is taken whole and in one order, and the caller adds
- * them in canonical order, so the global norm does not depend on the stages.
+ * them in canonical order, so the global norm does not depend on the stages. Both
+ * functions that see arrays work over `team`, which may be NULL.
  */
 #ifndef PST_MODEL_ADAMW_H
 #define PST_MODEL_ADAMW_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include <penstock/gpt.h>
+#include <penstock/team.h>
 #include <penstock/trainer.h>
 
 /* What one step multiplies by; the same on every stage. */
@@ -43,12 +45,13 @@ void pst__adamw_numbers_init(pst__adamw_numbers *numbers, const pst_adamw *adamw
 
 /* squares[i] = sum of squares of the gradient of parameter i; tied copies are passed
  * over and take no place in squares. */
-void pst__adamw_squares(double *squares, const pst_parameter *parameters, size_t count,
+void pst__adamw_squares(pst_team *team, double *squares,
+                        const pst_parameter *parameters, size_t count,
                         const float *gradients);
 
 /* One step of every parameter that has weights: those below weight_floats. */
-void pst__adamw_step(const pst__adamw_numbers *numbers, const pst_parameter *parameters,
-                     size_t count, float *weights, const float *gradients, float *m,
-                     float *v, size_t weight_floats);
+void pst__adamw_step(pst_team *team, const pst__adamw_numbers *numbers,
+                     const pst_parameter *parameters, size_t count, float *weights,
+                     const float *gradients, float *m, float *v, size_t weight_floats);
 
 #endif

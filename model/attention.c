@@ -21,13 +21,17 @@ static size_t block_rows(size_t t)
 
 /* Probabilities, their gradients, dropped probabilities; one delta a row. Of fewer
  * tokens than t more may be in a block. */
-size_t pst__attention_scratch(size_t t, size_t length)
+static size_t member_scratch(size_t t, size_t length)
 {
     const size_t most = t < WHOLE_UP_TO ? t : WHOLE_UP_TO;
-    if (length > 0)
-        return (3 * length + 1) * most;
     const size_t shorter = (3 * most + 1) * most, all = (3 * t + 1) * block_rows(t);
-    return all > shorter ? all : shorter;
+    const size_t whole = all > shorter ? all : shorter;
+    return ((length > 0 ? (3 * length + 1) * most : whole) + 15) / 16 * 16;
+}
+
+size_t pst__attention_scratch(size_t t, size_t length, size_t members)
+{
+    return members * member_scratch(t, length);
 }
 
 /* One head of one sequence, and the rows of it that are at work. */
@@ -136,28 +140,64 @@ static void block_dropout(const head *a, float *y, const float *x)
     }
 }
 
-void pst__attention_forward(float *y, float *lse, const float *qkv, size_t b, size_t t,
-                            size_t c, size_t h, const pst_sequence *sequence,
-                            const pst_dropout *dropout, float *scratch)
+/* All heads of all sequences; each is a part of its own. */
+typedef struct heads {
+    float *y, *lse; /* backward only reads them                                 */
+    const float *qkv, *dy;
+    float *dqkv;
+    size_t t, c, h;
+    const pst_sequence *sequence;
+    const pst_dropout *dropout;
+    float *scratch; /* [members][stride]                                        */
+    size_t stride;
+} heads;
+
+static head take_head(const heads *all, int part, float **y, float **lse)
 {
+    const size_t i = (size_t)part / all->h, index = (size_t)part % all->h;
+    const head a = head_of(all->qkv, all->t, all->c, all->h, index, all->sequence,
+                           all->dropout, i);
+    *y = all->y + i * all->t * all->c + index * a.d;
+    *lse = all->lse + (size_t)part * all->t;
+    return a;
+}
+
+static void run_forward(void *user, int part, int member)
+{
+    const heads *all = user;
     const pst_kernels *kernels = pst__kernels();
+    float *scratch = all->scratch + (size_t)member * all->stride;
+    float *y, *lse;
+    head a = take_head(all, part, &y, &lse);
+    for (size_t first = 0; take_block(&a, first); first += a.rows) {
+        block_scores(&a, scratch);
+        kernels->causal_softmax(scratch, lse + first, a.start + first, a.rows, a.seen,
+                                a.seen, a.scale);
+        if (a.dropout.rate > 0)
+            block_dropout(&a, scratch, scratch);
+        pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a.rows, a.d, a.seen, 1, scratch,
+                   a.seen, a.v, a.ld, 0, y + first * a.c, a.c);
+    }
+}
+
+void pst__attention_forward(pst_team *team, float *y, float *lse, const float *qkv,
+                            size_t b, size_t t, size_t c, size_t h,
+                            const pst_sequence *sequence, const pst_dropout *dropout,
+                            float *scratch)
+{
+    heads all = {.y = y,
+                 .lse = lse,
+                 .qkv = qkv,
+                 .t = t,
+                 .c = c,
+                 .h = h,
+                 .sequence = sequence,
+                 .dropout = dropout,
+                 .scratch = scratch,
+                 .stride = member_scratch(t, sequence ? sequence->length : 0)};
     if (sequence != NULL)
         keep_rows(qkv, sequence, b, t, c);
-    for (size_t i = 0; i < b; i++) {
-        for (size_t index = 0; index < h; index++) {
-            head a = head_of(qkv, t, c, h, index, sequence, dropout, i);
-            float *out = y + i * t * c + index * a.d, *sums = lse + (i * h + index) * t;
-            for (size_t first = 0; take_block(&a, first); first += a.rows) {
-                block_scores(&a, scratch);
-                kernels->causal_softmax(scratch, sums + first, a.start + first, a.rows,
-                                        a.seen, a.seen, a.scale);
-                if (a.dropout.rate > 0)
-                    block_dropout(&a, scratch, scratch);
-                pst__sgemm(PST_NO_TRANSPOSE, PST_NO_TRANSPOSE, a.rows, a.d, a.seen, 1,
-                           scratch, a.seen, a.v, a.ld, 0, out + first * c, c);
-            }
-        }
-    }
+    pst_team_run(team, (int)(b * h), run_forward, &all);
 }
 
 /* Gradients of one block: sets its rows of dq, adds to the rows of dk and dv it sees.
@@ -192,24 +232,40 @@ static void block_backward(const head *a, const float *dy, const float *y,
                a->q + a->first * ld, ld, 1, a->dk, a->ld);
 }
 
-void pst__attention_backward_input(float *dqkv, const float *dy, const float *qkv,
-                                   const float *y, const float *lse, size_t b, size_t t,
-                                   size_t c, size_t h, const pst_sequence *sequence,
+static void run_backward(void *user, int part, int member)
+{
+    const heads *all = user;
+    float *y, *lse;
+    head a = take_head(all, part, &y, &lse);
+    add_gradients(&a, all->dqkv, all->sequence, (size_t)part / all->h);
+    for (size_t first = 0; take_block(&a, first); first += a.rows)
+        block_backward(&a, all->dy + (y - all->y), y, lse,
+                       all->scratch + (size_t)member * all->stride);
+}
+
+void pst__attention_backward_input(pst_team *team, float *dqkv, const float *dy,
+                                   const float *qkv, const float *y, const float *lse,
+                                   size_t b, size_t t, size_t c, size_t h,
+                                   const pst_sequence *sequence,
                                    const pst_dropout *dropout, float *scratch)
 {
+    heads all = {.y = (float *)y, /* read only */
+                 .lse = (float *)lse,
+                 .qkv = qkv,
+                 .dy = dy,
+                 .dqkv = dqkv,
+                 .t = t,
+                 .c = c,
+                 .h = h,
+                 .sequence = sequence,
+                 .dropout = dropout,
+                 .scratch = scratch,
+                 .stride = member_scratch(t, sequence ? sequence->length : 0)};
     if (sequence == NULL)
         memset(dqkv, 0, b * t * 3 * c * sizeof *dqkv);
     else if (sequence->start + t == sequence->length) /* the last slice */
         memset(sequence->dkv, 0, b * sequence->length * 2 * c * sizeof *dqkv);
-    for (size_t i = 0; i < b; i++) {
-        for (size_t index = 0; index < h; index++) {
-            head a = head_of(qkv, t, c, h, index, sequence, dropout, i);
-            size_t at = i * t * c + index * a.d;
-            add_gradients(&a, dqkv, sequence, i);
-            for (size_t first = 0; take_block(&a, first); first += a.rows)
-                block_backward(&a, dy + at, y + at, lse + (i * h + index) * t, scratch);
-        }
-    }
+    pst_team_run(team, (int)(b * h), run_backward, &all);
     if (sequence != NULL)
         take_rows(dqkv, sequence, b, t, c);
 }

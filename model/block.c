@@ -2,6 +2,8 @@
 /* block.c - the order in which a block's layers run. Source: openai/gpt-2 model.py. */
 #include "model/block.h"
 
+#include "model/spread.h"
+
 /* Which dropout of a block: the low two bits of its place. */
 enum { DROP_ATTENTION, DROP_PROJECTION, DROP_MLP };
 
@@ -60,11 +62,12 @@ void pst__block_carve_kept(pst__block_kept *kept, const pst__block_shape *shape,
 size_t pst__block_scratch(const pst__block_shape *shape)
 {
     const size_t c = shape->c;
-    size_t inner = pst__attention_scratch(shape->t, shape->sequence.length);
-    inner = larger(inner, pst__linear_scratch(c, 3 * c));
-    inner = larger(inner, pst__linear_scratch(c, c));
-    inner = larger(inner, pst__linear_scratch(c, 4 * c));
-    inner = larger(inner, pst__linear_scratch(4 * c, c));
+    size_t inner =
+        pst__attention_scratch(shape->t, shape->sequence.length, shape->members);
+    inner = larger(inner, pst__linear_scratch(c, 3 * c, shape->members));
+    inner = larger(inner, pst__linear_scratch(c, c, shape->members));
+    inner = larger(inner, pst__linear_scratch(c, 4 * c, shape->members));
+    inner = larger(inner, pst__linear_scratch(4 * c, c, shape->members));
     inner = larger(inner, 4 * c); /* sums of a bias */
     return (rows(shape) * c + 15) / 16 * 16 + inner;
 }
@@ -99,22 +102,21 @@ static void drop(float *y, const float *x, const pst__block_shape *shape,
 {
     pst_dropout dropout = dropout_of(shape, which);
     dropout.element = (uint32_t)(shape->sequence.start * shape->c);
-    pst__kernels()->dropout(y, x, rows(shape) * shape->c, shape->t * shape->c,
-                            &dropout);
+    pst__spread_dropout(shape->team, y, x, rows(shape) * shape->c, shape->t * shape->c,
+                        &dropout);
 }
 
 /* y = x + drop(a + bias); `a` is overwritten */
 static void add_branch(float *y, const float *x, float *a, const float *bias,
                        const pst__block_shape *shape, uint32_t which)
 {
-    const pst_kernels *k = pst__kernels();
     if (shape->dropout.rate > 0) {
         if (bias)
-            k->bias_add(a, bias, rows(shape), shape->c);
+            pst__spread_bias(shape->team, a, bias, rows(shape), shape->c);
         drop(a, a, shape, which);
         bias = NULL;
     }
-    k->residual_add(y, x, a, bias, rows(shape), shape->c);
+    pst__spread_residual(shape->team, y, x, a, bias, rows(shape), shape->c);
 }
 
 void pst__block_forward(float *y, const float *x, const pst__block_shape *shape,
@@ -122,37 +124,37 @@ void pst__block_forward(float *y, const float *x, const pst__block_shape *shape,
                         const pst__block_input_part *input,
                         const pst__block_weight_part *weight, float *scratch)
 {
-    const pst_kernels *k = pst__kernels();
     const size_t n = rows(shape), c = shape->c;
     const pst_dropout dropout = dropout_of(shape, DROP_ATTENTION);
     float *branch = scratch;
 
-    k->layernorm_forward(weight->ln_1, input->mean_1, input->rstd_1, x,
-                         weight_of(layout, weights, PST_LN_1_WEIGHT),
-                         weight_of(layout, weights, PST_LN_1_BIAS), n, c,
-                         shape->epsilon);
-    pst__linear_forward(
-        input->qkv, weight->ln_1, weight_of(layout, weights, PST_ATTN_WEIGHT),
-        weight_of(layout, weights, PST_ATTN_BIAS), n, c, 3 * c, PST_IN_OUT);
-    pst__attention_forward(weight->attention, input->lse, input->qkv, shape->b,
-                           shape->t, c, shape->h, sequence_of(shape),
+    pst__spread_layernorm(shape->team, weight->ln_1, input->mean_1, input->rstd_1, x,
+                          weight_of(layout, weights, PST_LN_1_WEIGHT),
+                          weight_of(layout, weights, PST_LN_1_BIAS), n, c,
+                          shape->epsilon);
+    pst__linear_forward(shape->team, input->qkv, weight->ln_1,
+                        weight_of(layout, weights, PST_ATTN_WEIGHT),
+                        weight_of(layout, weights, PST_ATTN_BIAS), n, c, 3 * c,
+                        PST_IN_OUT);
+    pst__attention_forward(shape->team, weight->attention, input->lse, input->qkv,
+                           shape->b, shape->t, c, shape->h, sequence_of(shape),
                            dropout.rate > 0 ? &dropout : NULL,
                            inner_scratch(shape, scratch));
-    pst__linear_forward(branch, weight->attention,
+    pst__linear_forward(shape->team, branch, weight->attention,
                         weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), NULL, n, c, c,
                         PST_IN_OUT);
     add_branch(input->x2, x, branch, weight_of(layout, weights, PST_ATTN_PROJ_BIAS),
                shape, DROP_PROJECTION);
 
-    k->layernorm_forward(weight->ln_2, input->mean_2, input->rstd_2, input->x2,
-                         weight_of(layout, weights, PST_LN_2_WEIGHT),
-                         weight_of(layout, weights, PST_LN_2_BIAS), n, c,
-                         shape->epsilon);
+    pst__spread_layernorm(shape->team, weight->ln_2, input->mean_2, input->rstd_2,
+                          input->x2, weight_of(layout, weights, PST_LN_2_WEIGHT),
+                          weight_of(layout, weights, PST_LN_2_BIAS), n, c,
+                          shape->epsilon);
     pst__linear_forward(
-        input->fc, weight->ln_2, weight_of(layout, weights, PST_FC_WEIGHT),
+        shape->team, input->fc, weight->ln_2, weight_of(layout, weights, PST_FC_WEIGHT),
         weight_of(layout, weights, PST_FC_BIAS), n, c, 4 * c, PST_IN_OUT);
-    k->gelu_forward(weight->gelu, input->fc, 4 * n * c, shape->tanh_form);
-    pst__linear_forward(branch, weight->gelu,
+    pst__spread_gelu(shape->team, weight->gelu, input->fc, 4 * n * c, shape->tanh_form);
+    pst__linear_forward(shape->team, branch, weight->gelu,
                         weight_of(layout, weights, PST_FC_PROJ_WEIGHT), NULL, n, 4 * c,
                         c, PST_IN_OUT);
     add_branch(y, input->x2, branch, weight_of(layout, weights, PST_FC_PROJ_BIAS),
@@ -169,11 +171,12 @@ static void mlp_backward_input(const pst__block_shape *shape,
     const size_t n = rows(shape), c = shape->c;
     if (shape->dropout.rate > 0)
         drop(kept->dmlp, kept->dy, shape, DROP_MLP);
-    pst__linear_backward_input(kept->dfc, kept->dmlp,
+    pst__linear_backward_input(shape->team, kept->dfc, kept->dmlp,
                                weight_of(layout, weights, PST_FC_PROJ_WEIGHT), n, 4 * c,
                                c, PST_IN_OUT, 0);
-    k->gelu_backward(kept->dfc, kept->dfc, input->fc, 4 * n * c, shape->tanh_form);
-    pst__linear_backward_input(temporary, kept->dfc,
+    pst__spread_gelu_backward(shape->team, kept->dfc, kept->dfc, input->fc, 4 * n * c,
+                              shape->tanh_form);
+    pst__linear_backward_input(shape->team, temporary, kept->dfc,
                                weight_of(layout, weights, PST_FC_WEIGHT), n, c, 4 * c,
                                PST_IN_OUT, 0);
     k->layernorm_backward(kept->dx2, kept->dln_2, kept->dln_2_bias, kept->dy, temporary,
@@ -195,14 +198,14 @@ void pst__block_backward_input(float *dx, const float *x, const pst__block_shape
     mlp_backward_input(shape, layout, weights, input, kept, temporary);
     if (shape->dropout.rate > 0)
         drop(kept->dattention, kept->dx2, shape, DROP_PROJECTION);
-    pst__linear_backward_input(temporary, kept->dattention,
+    pst__linear_backward_input(shape->team, temporary, kept->dattention,
                                weight_of(layout, weights, PST_ATTN_PROJ_WEIGHT), n, c,
                                c, PST_IN_OUT, 0);
     pst__attention_backward_input(
-        kept->dqkv, temporary, input->qkv, weight->attention, input->lse, shape->b,
-        shape->t, c, shape->h, sequence_of(shape), dropout.rate > 0 ? &dropout : NULL,
-        inner_scratch(shape, scratch));
-    pst__linear_backward_input(temporary, kept->dqkv,
+        shape->team, kept->dqkv, temporary, input->qkv, weight->attention, input->lse,
+        shape->b, shape->t, c, shape->h, sequence_of(shape),
+        dropout.rate > 0 ? &dropout : NULL, inner_scratch(shape, scratch));
+    pst__linear_backward_input(shape->team, temporary, kept->dqkv,
                                weight_of(layout, weights, PST_ATTN_WEIGHT), n, c, 3 * c,
                                PST_IN_OUT, 0);
     k->layernorm_backward(dx, kept->dln_1, kept->dln_1_bias, kept->dx2, temporary, x,
@@ -248,9 +251,9 @@ void pst__block_backward_weight(float *gradients, const pst__block_shape *shape,
         {PST_FC_PROJ_WEIGHT, PST_FC_PROJ_BIAS, weight->gelu, kept->dmlp, 4 * c, c},
     };
     for (size_t i = 0; i < sizeof linear / sizeof *linear; i++) {
-        pst__linear_backward_weight(gradients + layout->part[linear[i].weight],
-                                    linear[i].x, linear[i].dy, n, linear[i].in,
-                                    linear[i].out, PST_IN_OUT, inner);
+        pst__linear_backward_weight(
+            shape->team, gradients + layout->part[linear[i].weight], linear[i].x,
+            linear[i].dy, n, linear[i].in, linear[i].out, PST_IN_OUT, inner);
         bias_backward(gradients, layout, linear[i].bias, linear[i].dy, n, linear[i].out,
                       inner);
     }

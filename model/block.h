@@ -27,6 +27,8 @@ typedef struct pst__block_shape {
     float epsilon;
     pst_dropout dropout;   /* rate 0: none; `place` is the block's, times 4    */
     pst_sequence sequence; /* of the block; length 0: the t tokens are all     */
+    pst_team *team;
+    size_t members; /* of the team, at most; scratch is for so many             */
 } pst__block_shape;
 
 /* What forward leaves for backward-input alone (saved_for_input). */

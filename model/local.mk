@@ -32,6 +32,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/safetensors.c \
 	%D%/safetensors_write.c \
 	%D%/slice.c \
+	%D%/spread.c \
 	%D%/text.c \
 	%D%/trainer.c \
 	%D%/trainer_build.c \
@@ -39,6 +40,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/adamw.h \
 	%D%/block.h \
 	%D%/carve.h \
+	%D%/cut.h \
 	%D%/digest.h \
 	%D%/folder.h \
 	%D%/gpt_layout.h \
@@ -50,6 +52,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/reader.h \
 	%D%/sgemm.h \
 	%D%/slice.h \
+	%D%/spread.h \
 	%D%/trainer_state.h
 %C%_libmodel_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS) \
 	$(JANSSON_CFLAGS) $(LIBMD_CFLAGS)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/block.h"
+#include "model/spread.h"
 
 /* The embedding's dropout: the place that block 0 leaves free. */
 enum { DROP_EMBEDDING = 3 };
@@ -52,14 +53,16 @@ typedef struct kept {
     pst__carve carve; /* the blocks' follow, the last block's first            */
 } kept;
 
-static pst__block_shape shape_of(const pst_gpt_config *config, size_t b, size_t t)
+static pst__block_shape shape_of(const pst__slice *slice, size_t b, size_t t)
 {
+    const pst_gpt_config *config = slice->config;
     return (pst__block_shape){.b = b,
                               .t = t,
                               .c = (size_t)config->width,
                               .h = (size_t)config->heads,
                               .tanh_form = config->gelu == PST_GELU_TANH,
-                              .epsilon = config->layernorm_epsilon};
+                              .epsilon = config->layernorm_epsilon,
+                              .members = slice->members};
 }
 
 static size_t block_count(const pst__slice *slice)
@@ -83,12 +86,13 @@ static part part_of(const pst__slice *slice, const pst_work *work)
               .unit = microbatch * parts + index,
               .first = first,
               .sequence = work->sequence,
-              .shape = shape_of(slice->config, b, t),
+              .shape = shape_of(slice, b, t),
               .n = b * t,
               .inputs = batch->inputs + token,
               .labels = batch->labels ? batch->labels + token : NULL,
               .has_embedding = slice->layout.wte != PST_NOWHERE,
               .has_head = slice->layout.head != PST_NOWHERE};
+    p.shape.team = work->team;
     if (parts > 1)
         p.shape.sequence = (pst_sequence){.start = start, .length = batch->length};
     if (work->training) {
@@ -241,7 +245,7 @@ static void embed(const part *p, const pst_work *work, float *y)
         pst_dropout dropout = s->dropout;
         dropout.place = DROP_EMBEDDING;
         dropout.element = (uint32_t)before;
-        pst__kernels()->dropout(y, y, p->n * s->c, s->t * s->c, &dropout);
+        pst__spread_dropout(s->team, y, y, p->n * s->c, s->t * s->c, &dropout);
     }
 }
 
@@ -249,16 +253,17 @@ static void final_norm(const part *p, const pst_work *work, float *normed, float
                        float *rstd, const float *x)
 {
     const pst__gpt_layout *layout = &p->slice->layout;
-    pst__kernels()->layernorm_forward(
-        normed, mean, rstd, x, weight_at(work, layout->ln_f_weight),
+    pst__spread_layernorm(
+        p->shape.team, normed, mean, rstd, x, weight_at(work, layout->ln_f_weight),
         weight_at(work, layout->ln_f_bias), p->n, p->shape.c, p->shape.epsilon);
 }
 
 static void head(const part *p, const pst_work *work, float *logits,
                  const float *normed, size_t n)
 {
-    pst__linear_forward(logits, normed, weight_at(work, p->slice->layout.head), NULL, n,
-                        p->shape.c, (size_t)p->slice->config->vocabulary, PST_OUT_IN);
+    pst__linear_forward(p->shape.team, logits, normed,
+                        weight_at(work, p->slice->layout.head), NULL, n, p->shape.c,
+                        (size_t)p->slice->config->vocabulary, PST_OUT_IN);
 }
 
 /* Loss, and its gradient in the logits' place, for backward. */
@@ -269,10 +274,9 @@ static void training_head(const part *p, const pst_work *work, const saved *s)
     final_norm(p, work, s->normed, s->mean, s->rstd,
                stream_of(p, s, block_count(p->slice)));
     head(p, work, s->dlogits, s->normed, p->n);
-    *loss = 0;
-    pst__kernels()->cross_entropy(s->dlogits, p->labels, p->n,
-                                  (size_t)p->slice->config->vocabulary,
-                                  batch->loss_scale[p->microbatch], 1, loss);
+    pst__spread_cross_entropy(p->shape.team, s->dlogits, p->labels, p->n,
+                              (size_t)p->slice->config->vocabulary,
+                              batch->loss_scale[p->microbatch], 1, loss);
 }
 
 /* The rows of each sequence's last token, packed in front. */
@@ -312,7 +316,10 @@ static void forward_only_head(const part *p, const pst_work *work, const float *
     for (size_t row = 0; row < n; row += step) {
         const size_t count = n - row < step ? n - row : step;
         head(p, work, logits, normed + row * c, count);
-        pst__kernels()->cross_entropy(logits, p->labels + row, count, v, 1, 0, loss);
+        double more;
+        pst__spread_cross_entropy(p->shape.team, logits, p->labels + row, count, v, 1,
+                                  0, &more);
+        *loss += more;
     }
 }
 
@@ -402,9 +409,9 @@ static void head_backward_input(const part *p, const pst_work *work, const saved
 {
     const pst__gpt_layout *layout = &p->slice->layout;
     float *dnormed = work->scratch;
-    pst__linear_backward_input(dnormed, s->dlogits, weight_at(work, layout->head), p->n,
-                               p->shape.c, (size_t)p->slice->config->vocabulary,
-                               PST_OUT_IN, 0);
+    pst__linear_backward_input(p->shape.team, dnormed, s->dlogits,
+                               weight_at(work, layout->head), p->n, p->shape.c,
+                               (size_t)p->slice->config->vocabulary, PST_OUT_IN, 0);
     pst__kernels()->layernorm_backward(dx, k->dln_f, k->dln_f_bias, NULL, dnormed,
                                        stream_of(p, s, block_count(p->slice)), s->mean,
                                        s->rstd, weight_at(work, layout->ln_f_weight),
@@ -426,8 +433,8 @@ static void embedding_backward_input(const part *p, float *dembedded)
     dropout.place = DROP_EMBEDDING;
     dropout.element = (uint32_t)(p->shape.sequence.start * p->shape.c);
     if (dropout.rate > 0)
-        pst__kernels()->dropout(dembedded, dembedded, p->n * p->shape.c,
-                                p->shape.t * p->shape.c, &dropout);
+        pst__spread_dropout(p->shape.team, dembedded, dembedded, p->n * p->shape.c,
+                            p->shape.t * p->shape.c, &dropout);
 }
 
 static pst_status backward_input(void *self, pst_work *work, pst_error *err)
@@ -463,9 +470,10 @@ static void head_backward_weight(const part *p, const pst_work *work, const save
 {
     const pst_kernels *kernels = pst__kernels();
     const pst__gpt_layout *layout = &p->slice->layout;
-    pst__linear_backward_weight(
-        work->gradients + layout->head_gradient, s->normed, s->dlogits, p->n,
-        p->shape.c, (size_t)p->slice->config->vocabulary, PST_OUT_IN, work->scratch);
+    pst__linear_backward_weight(p->shape.team, work->gradients + layout->head_gradient,
+                                s->normed, s->dlogits, p->n, p->shape.c,
+                                (size_t)p->slice->config->vocabulary, PST_OUT_IN,
+                                work->scratch);
     kernels->add(work->gradients + layout->ln_f_weight, k->dln_f, p->shape.c);
     if (layout->ln_f_bias != PST_NOWHERE)
         kernels->add(work->gradients + layout->ln_f_bias, k->dln_f_bias, p->shape.c);
@@ -503,8 +511,8 @@ static pst_status reduce(void *self, pst_work *work, pst_error *err)
 {
     const pst__slice *slice = self;
     (void)err;
-    pst__adamw_squares(slice->squares, slice->parameters, slice->parameter_count,
-                       work->gradients);
+    pst__adamw_squares(work->team, slice->squares, slice->parameters,
+                       slice->parameter_count, work->gradients);
     return PST_OK;
 }
 
@@ -535,7 +543,7 @@ static pst_status step(void *self, pst_work *work, pst_error *err)
     float *m = work->optimizer;
     if (slice->steps_alone && !is_finite(slice))
         return not_finite(slice, err);
-    pst__adamw_step(&slice->adamw[work->update], slice->parameters,
+    pst__adamw_step(work->team, &slice->adamw[work->update], slice->parameters,
                     slice->parameter_count, work->weights, work->gradients, m,
                     m + slice->layout.weight_floats, slice->layout.weight_floats);
     return PST_OK;
@@ -548,7 +556,7 @@ static part largest_part(const pst__slice *slice, size_t sequences, size_t parts
     const pst_gpt_config *config = slice->config;
     const size_t t = pst__part_start((size_t)config->context, parts, 1);
     part p = {.slice = slice,
-              .shape = shape_of(config, sequences, t),
+              .shape = shape_of(slice, sequences, t),
               .n = sequences * t,
               .has_embedding = slice->layout.wte != PST_NOWHERE,
               .has_head = slice->layout.head != PST_NOWHERE};
@@ -571,7 +579,7 @@ static size_t scratch_floats(const pst__slice *slice, const part *training,
     size_t floats = pst__block_scratch(&training->shape);
     floats = larger(floats, carve_transient(evaluation, NULL).used);
     if (training->has_head)
-        floats = larger(floats, pst__linear_scratch(c, v));
+        floats = larger(floats, pst__linear_scratch(c, v, slice->members));
     if (training->has_embedding)
         floats = larger(
             floats, pst__embedding_scratch(training->shape.b, training->shape.t, c, v));

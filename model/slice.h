@@ -50,6 +50,7 @@ typedef struct pst__slice {
     size_t parameter_count;
     const pst__adamw_numbers *adamw; /* [updates of a run]                      */
     int steps_alone; /* no one asks for the whole norm between reduce and step  */
+    size_t members;  /* of a rank's team                                       */
     double *squares; /* of this stage's tensors, in the norm's canonical array */
     int replica;     /* of the model, from 0                                   */
     pst__gpt_layout layout;

@@ -49,7 +49,8 @@ typedef struct pst_trainer_options {
     const pst_schedule *schedule;  /* S and m come from it; borrowed for create */
     uint64_t seed;                 /* of initial weights and dropout            */
     pst_pipeline_options pipeline; /* ties, combine, replicas and worker_start are
-                                      the trainer's                            */
+                                      the trainer's; team 0 means as many cores a
+                                      rank as pst_pipeline_team() finds         */
     /* Called by create with the table of all `count` stages, those of every replica,
      * before the pipeline is made of it; may put callbacks of its own around them
      * (fault.h, finite.h). NULL: nothing. */

@@ -172,6 +172,7 @@ static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
                               .parameters = next,
                               .adamw = t->numbers,
                               .steps_alone = t->updates > 0,
+                              .members = (size_t)t->team,
                               .squares = &t->squares[t->tensor_count]};
         slice->parameter_count =
             pst_gpt_parameters(&t->model, stage, t->stages, next, room, NULL);
@@ -362,6 +363,7 @@ static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *optio
     own.combine = combine;
     own.combine_user = t;
     own.replicas = t->replicas;
+    own.team = t->team;
     float *zeros = pst_allocate_array(&t->env, PST_SGEMM_WARM, sizeof *zeros);
     if (zeros == NULL)
         return pst_error_no_memory(err, "a trainer", PST_SGEMM_WARM * sizeof *zeros);
@@ -394,6 +396,22 @@ static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *opti
     return status;
 }
 
+/* As many cores a rank as there are, unless the caller says how many; on a machine that
+ * is only described no more than this one has. */
+static pst_status choose_team(pst_trainer *t, const pst_pipeline_options *options,
+                              pst_error *err)
+{
+    t->team = options->team;
+    if (t->team != 0)
+        return PST_OK;
+    const pst_status status =
+        pst_pipeline_team(&t->env, t->ranks, options, &t->team, err);
+    const int most = pst_cpu_budget() / t->ranks;
+    if (t->team > most)
+        t->team = most > 1 ? most : 1;
+    return status;
+}
+
 static pst_status build(pst_trainer *t, const pst_trainer_options *options,
                         pst_error *err)
 {
@@ -402,7 +420,8 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
         (status = pst__adamw_complete(&t->optimizer, err)) != PST_OK ||
         (status = check_shape(t, options->schedule, err)) != PST_OK ||
         (status = check_asynchronous(t, options->schedule, err)) != PST_OK ||
-        (status = pst_blas_check(&t->env, t->ranks, err)) != PST_OK)
+        (status = choose_team(t, &options->pipeline, err)) != PST_OK ||
+        (status = pst_blas_check(&t->env, t->ranks * t->team, err)) != PST_OK)
         return status;
     t->blas = pst_blas_acquire() + 1;
     if (t->eval_microbatch == 0)

@@ -17,6 +17,7 @@ struct pst_trainer {
     int replicas; /* of the model                                    */
     int stages;   /* of one replica                                  */
     int ranks;
+    int team; /* cores of each rank                               */
     int microbatches;
     int parts;           /* that the list cuts each sequence into           */
     int eval_microbatch; /* sequences in a microbatch of the forward-only list */

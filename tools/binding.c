@@ -68,6 +68,10 @@ void binding_print(int rank, const pst_worker_info *info)
                info->planned ? "would be bound to" : "its place is", info->place);
     if (info->place[0] != 0)
         print_place(info);
+    if (info->team > 1 && info->bound)
+        printf("; its team of %d on CPU %s", info->team, info->place);
+    else if (info->team > 1 && (info->place[0] != 0 || info->thread_id > 0))
+        printf("; a team of %d", info->team);
     if (info->memory_bytes > 0)
         printf("; %.1f MiB", (double)info->memory_bytes / 1048576.0);
     if (info->memory_nodes[0] != 0)

@@ -29,6 +29,13 @@ int pipesim_place(int argc, char **argv)
          .argument = "WHERE",
          .help = "auto, none, core, or CPUs, as in 0,2,4-5 or 0-1:2-3 (auto)",
          .variable = "PENSTOCK_BIND"},
+        {.name = "team",
+         .kind = OPTION_INT,
+         .value = &wanted.team,
+         .argument = "K",
+         .help = "cores of each rank (as many as there are)",
+         .lowest = 1,
+         .highest = 1024},
         {.name = "topology",
          .kind = OPTION_STRING,
          .value = &wanted.topology_synthetic,
@@ -59,7 +66,9 @@ int pipesim_place(int argc, char **argv)
         pst_error_no_memory(&err, "places", (size_t)ranks * sizeof *places);
         return say_failure(&err);
     }
-    if (pst_pipeline_places(NULL, ranks, &wanted, places, &err) != PST_OK) {
+    if ((wanted.team == 0 &&
+         pst_pipeline_team(NULL, ranks, &wanted, &wanted.team, &err) != PST_OK) ||
+        pst_pipeline_places(NULL, ranks, &wanted, places, &err) != PST_OK) {
         free(places);
         return say_failure(&err);
     }

@@ -42,7 +42,8 @@ static pst_trainer *make_trainer(const pst_schedule *schedule)
         .optimizer = {.lr = 1e-3, .min_lr = -1},
         .batch = BATCH,
         .schedule = schedule,
-        .seed = 1};
+        .seed = 1,
+        .pipeline = {.team = 1}};
     pst_trainer *trainer;
     if (pst_trainer_create(NULL, &options, &trainer, &error) != PST_OK)
         die();

@@ -41,6 +41,13 @@ same 'a list: its report' 1 "$(grep -c \
     "^rank 0: thread [0-9]*, bound to CPU $cpu, .*; [0-9.]* MiB on node [0-9]*\$" ../out)"
 same 'the budget' 1 "$(grep -c '^budget: [0-9]* CPUs\{0,1\}; affinity allows [0-9]*, ' ../out)"
 
+for team in 1 2 3; do
+    ends_alike "--team $team" - train --digest --stages 1 --team $team --report-binding
+    ends_alike "4 stages, --team $team" - train --digest --stages 4 --team $team
+done
+same 'a team: its report' 1 "$(train --stages 1 --team 2 --report-binding --steps 0 2>/dev/null |
+    grep -c '^rank 0: thread [0-9]*, bound to CPU .*; its team of 2 on CPU [0-9,-]*; ')"
+
 form="write one CPU a rank, as in 0,2,4-5, or all CPUs of each rank with ':' between ranks, as in 0-1:2-3"
 expect 1 '' "pipetrain: CPU list '$cpu' has 1 CPU for 4 ranks; $form" \
     train --stages 4 --bind "$cpu"
@@ -61,6 +68,10 @@ same 'a list' '3@1 0-1@0' "$(place -p 2 --topology 'numa:2 core:2 pu:1' --bind 3
 same 'hybrid cores' '0@0 4-5@0 6-7@0 8-9@0 10-11@0' \
     "$(place -p 5 --topology-xml "$machines/hybrid.xml")"
 same 'offline CPUs' '1@0 2-3@0 7@0' "$(place -p 3 --topology-xml "$machines/offline.xml")"
+same 'teams' '0-3@0; a team of 4 4-7@0; a team of 4' \
+    "$(place -p 2 --topology 'l3:2 core:4 pu:1')"
+same '--team' '0-2@0; a team of 3 4-6@0; a team of 3' \
+    "$(place -p 2 --topology 'l3:2 core:4 pu:1' --team 3)"
 expect 1 '' "pipesim: topology file missing.xml cannot be read as hwloc XML; 'lstopo FILE.xml' writes such a file" \
     pipesim place -p 3 --topology-xml missing.xml
 expect 0 'rank 0: would not be bound' '' pipesim place -p 1 --bind none
@@ -94,7 +105,7 @@ refusing() {
     # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
     ASAN_OPTIONS=detect_leaks=0 timeout 300 strace -f -o /dev/null \
         -e trace="$cli_calls" -e inject="$cli_calls:error=$cli_error" \
-        pipetrain $cli_tiny --digest --stages 4 "$@"
+        pipetrain $cli_tiny --digest --stages 4 --team 1 "$@"
 }
 
 if strace -f -o /dev/null -e trace=mbind -e inject=mbind:error=EPERM true 2>/dev/null; then

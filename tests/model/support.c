@@ -51,7 +51,8 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
                                          .optimizer = s.optimizer,
                                          .batch = s.batch,
                                          .schedule = schedule,
-                                         .seed = s.seed};
+                                         .seed = s.seed,
+                                         .pipeline = {.team = s.team}};
     status = pst_trainer_create(NULL, &options, out, err);
     pst_schedule_destroy(schedule);
     return status;

@@ -121,7 +121,7 @@ START_TEST(steps_follow_the_formula)
             g[k] = (float)sin(k * 0.7 + (double)step);
             due_step(&due[k], g[k], &a, step, 0.5, decays);
         }
-        pst__adamw_step(&numbers, &p, 1, w, g, m, v, COUNT);
+        pst__adamw_step(NULL, &numbers, &p, 1, w, g, m, v, COUNT);
     }
     for (int k = 0; k < COUNT; k++)
         ck_assert_double_eq_tol(w[k], due[k].w, 2e-6);
@@ -140,10 +140,10 @@ START_TEST(a_copy_without_weights_is_passed_over)
     for (int k = 0; k < 32; k++)
         g[k] = 2;
     pst__adamw_numbers_init(&numbers, &a, 0, 0);
-    pst__adamw_squares(squares, p, 2, g);
+    pst__adamw_squares(NULL, squares, p, 2, g);
     ck_assert_double_eq(squares[0], 64);
     ck_assert_double_eq(squares[1], -1);
-    pst__adamw_step(&numbers, p, 2, w, g, m, v, 16);
+    pst__adamw_step(NULL, &numbers, p, 2, w, g, m, v, 16);
     ck_assert_float_ne(w[15], 0);
     ck_assert_float_eq(w[16], 0);
 }

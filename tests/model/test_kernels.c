@@ -251,8 +251,8 @@ START_TEST(scratch_of_attention_is_enough_for_fewer_tokens)
 {
     for (size_t t = 1; t <= 300; t++)
         for (size_t cut = 0; cut < 2; cut++)
-            ck_assert_uint_le(pst__attention_scratch(t, cut * 400),
-                              pst__attention_scratch(t + 1, cut * 400));
+            ck_assert_uint_le(pst__attention_scratch(t, cut * 400, 1),
+                              pst__attention_scratch(t + 1, cut * 400, 1));
 }
 END_TEST
 

@@ -63,6 +63,33 @@ START_TEST(bits_do_not_depend_on_the_cut_or_the_list)
 }
 END_TEST
 
+/* Large enough that products, heads, rows and parameters are all cut. Loop variable:
+ * with dropout, and with slices of the sequences. */
+START_TEST(bits_do_not_depend_on_the_team)
+{
+    small how = {.schedule = _i & 2 ? "seq1f1b" : "1f1b",
+                 .stages = 1,
+                 .microbatches = 2,
+                 .slices = _i & 2 ? 2 : 0,
+                 .batch = 4,
+                 .team = 1,
+                 .model = {.layers = 2,
+                           .heads = 6,
+                           .width = 384,
+                           .context = 64,
+                           .vocabulary = 300,
+                           .dropout = _i & 1 ? 0.1f : 0},
+                 .optimizer = optimizer};
+    char first[65], other[65];
+    digest_after(&how, 2, first);
+    for (how.stages = 1; how.stages <= 2; how.stages++)
+        for (how.team = 2; how.team <= 5; how.team += how.stages) {
+            digest_after(&how, 2, other);
+            ck_assert_str_eq(first, other);
+        }
+}
+END_TEST
+
 static const struct {
     const char *schedule;
     int stages, chunks;
@@ -517,6 +544,7 @@ Suite *pst_test_suite(void)
     TCase *bits = tcase_create("bits");
     tcase_set_timeout(bits, 240);
     tcase_add_loop_test(bits, bits_do_not_depend_on_the_cut_or_the_list, 0, 4);
+    tcase_add_loop_test(bits, bits_do_not_depend_on_the_team, 0, 4);
     tcase_add_test(bits, bits_do_not_depend_on_when_weights_are_due);
     tcase_add_loop_test(bits, every_kind_gives_the_bits_of_one_stage, 0,
                         sizeof kinds / sizeof *kinds);

@@ -23,6 +23,8 @@ typedef struct state {
     pst_simulation *result;
     size_t microbatches; /* ids of one stage                                   */
     double *cost[PST_OP_REDUCE_GRAD + 1]; /* [stages] for ops that compute     */
+    double (*duration)(void *user, pst_action action); /* NULL: `cost`          */
+    void *duration_user;
     double pair;
     double hop;       /* from the end of an action to its use on another rank   */
     int *rank_of;     /* [stages]                                               */
@@ -140,6 +142,8 @@ static void fill_costs(state *s, const pst_costs *costs)
         s->cost[PST_OP_BACKWARD_INPUT][stage] = i;
         s->cost[PST_OP_BACKWARD_WEIGHT][stage] = w;
     }
+    s->duration = costs->duration;
+    s->duration_user = costs->duration_user;
     s->pair = costs->pair;
     s->hop = costs->latency;
     if (costs->bandwidth > 0)
@@ -253,7 +257,8 @@ static void run_rank(state *s, int rank)
                 return;
             }
             begin = ready > begin ? ready : begin;
-            cost += s->cost[action.op][action.stage];
+            cost += s->duration ? s->duration(s->duration_user, action)
+                                : s->cost[action.op][action.stage];
             computing++;
         }
         if (computing == 2 && s->pair > 0)

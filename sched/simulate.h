@@ -24,6 +24,10 @@ typedef struct pst_costs {
     double bandwidth;              /* bytes per unit of time; 0: infinite      */
     double message_bytes;          /* of one microbatch between two stages     */
     int iterations;                /* the list over and over, back to back; 0: 1 */
+    /* What one computing action takes, 0 or more and finite; asked once for each in
+     * every iteration, in no order. NULL: by stage, as above. */
+    double (*duration)(void *user, pst_action action);
+    void *duration_user;
 } pst_costs;
 
 /*

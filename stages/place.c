@@ -81,32 +81,32 @@ static pst_status find_cores(placing *p, pst_error *err)
 
 /* ---- cores that share a cache -------------------------------------------------- */
 
-static bool is_alone(const placing *p, hwloc_obj_t object)
+static bool has_two_cores(const placing *p, hwloc_obj_t object)
 {
     size_t inside = 0;
     for (size_t i = 0; i < p->count && inside < 2; i++)
         inside += hwloc_bitmap_isincluded(p->cores[i].object->cpuset, object->cpuset);
-    return inside < 2;
+    return inside == 2;
 }
 
-/* The largest cache that a core shares with another, or else its socket. */
-static hwloc_obj_t group_of(const placing *p, size_t index)
+/* The largest cache that a core shares with another, or else what its memory or its
+ * socket is attached to. */
+static hwloc_obj_t group_of(const placing *p, const core *c)
 {
-    hwloc_obj_t group = NULL;
-    for (hwloc_obj_t o = p->cores[index].object->parent; o; o = o->parent)
-        if (hwloc_obj_type_is_dcache(o->type))
-            group = o;
-    if (group && !is_alone(p, group))
-        return group;
-    group = hwloc_get_ancestor_obj_by_type(p->machine, HWLOC_OBJ_PACKAGE,
-                                           p->cores[index].object);
-    return group ? group : hwloc_get_root_obj(p->machine);
+    hwloc_obj_t cache = NULL, object = c->object;
+    for (; object->parent; object = object->parent) {
+        if (hwloc_obj_type_is_dcache(object->type))
+            cache = object;
+        if (object->type == HWLOC_OBJ_PACKAGE || object->memory_arity > 0)
+            break;
+    }
+    return cache && has_two_cores(p, cache) ? cache : object;
 }
 
 /* How many cores from `first` on are of one group and one speed. */
 static size_t stretch(const placing *p, size_t first)
 {
-    const hwloc_obj_t group = group_of(p, first);
+    const hwloc_obj_t group = group_of(p, &p->cores[first]);
     size_t count = 1;
     while (
         first + count < p->count &&
@@ -332,17 +332,32 @@ static hwloc_obj_t usable_pu(const placing *p, const core *c, int i)
     return hwloc_get_pu_obj_by_os_index(p->machine, (unsigned)cpu);
 }
 
-static bool set_places(const placing *p, bool whole_cores, pst_place *places)
+/* Where each of a core's ranks runs; all of them are as good as any of several. */
+static hwloc_obj_t object_of(const placing *p, const core *c, int index, bool crowded,
+                             bool whole_cores)
 {
+    if (crowded && !whole_cores)
+        return group_of(p, c);
+    const bool own_cpus = c->ranks > 1 && c->ranks <= c->cpus && !whole_cores;
+    return own_cpus ? usable_pu(p, c, index) : c->object;
+}
+
+static bool set_places(const placing *p, bool whole_cores, int all, pst_place *places)
+{
+    int cpus = 0;
+    for (size_t i = 0; i < p->count; i++)
+        cpus += p->cores[i].cpus;
     for (size_t i = 0; i < p->count; i++) {
         const core *c = &p->cores[i];
-        const bool own_cpus = c->ranks > 1 && c->ranks <= c->cpus && !whole_cores;
-        const int number =
-            c->object->type == HWLOC_OBJ_CORE ? (int)c->object->logical_index : -1;
-        for (int k = 0; k < c->ranks; k++)
-            if (!set_place(p, places++, own_cpus ? usable_pu(p, c, k) : c->object,
-                           number))
+        for (int k = 0; k < c->ranks; k++) {
+            const hwloc_obj_t object = object_of(p, c, k, all > cpus, whole_cores);
+            const bool one_core =
+                c->object->type == HWLOC_OBJ_CORE &&
+                hwloc_bitmap_isincluded(object->cpuset, c->object->cpuset);
+            if (!set_place(p, places++, object,
+                           one_core ? (int)c->object->logical_index : -1))
                 return false;
+        }
     }
     return true;
 }
@@ -360,7 +375,7 @@ pst_status pst__places_choose(const pst_env *env, hwloc_topology_t machine,
         else
             fill_cores(&p, all);
     }
-    if (status == PST_OK && !set_places(&p, whole_cores, places))
+    if (status == PST_OK && !set_places(&p, whole_cores, all, places))
         status = pst_error_no_memory(err, "places on cores", 0);
     pst_release(env, p.cores);
     return status;

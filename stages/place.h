@@ -14,8 +14,11 @@
  *  2. More ranks: each core has its first rank before any has a second on its next
  *     hyperthread, and so on. With more ranks than CPUs, every CPU has its share and
  *     what remains goes the same way. What does not fill a round is spread evenly.
- *  3. Of a core's ranks: one has the whole core; no more than its CPUs have one each;
- *     more share the core.
+ *  3. Of a core's ranks: one has the whole core; no more than its CPUs have one each.
+ *     With more ranks than CPUs each has all CPUs that share its share's cache, or else
+ *     its socket or memory: while a pipeline fills and drains few of its ranks have
+ *     work, and the system must be able to spread them. (With `whole_cores` it has the
+ *     core all the same.)
  *  4. Where cores are of several types (hwloc's CPU kinds that name a type or a
  *     capacity, not only a frequency), the fastest come first in 1.
  *  5. A team of k cores a rank takes places as k ranks do, one after the other, but in

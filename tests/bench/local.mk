@@ -3,12 +3,15 @@
 
 benches = \
 	%D%/bench_pipeline \
+	%D%/bench_schedule \
 	%D%/bench_stream
 EXTRA_PROGRAMS += $(benches)
 CLEANFILES += $(benches)
 bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
 
 %C%_bench_pipeline_LDADD = $(bench_libs)
+
+%C%_bench_schedule_LDADD = libpenstock.la -lm
 
 # Its hops use what the library does not export.
 %C%_bench_stream_LDADD = stages/libstages.la sched/libsched.la

@@ -96,6 +96,28 @@ START_TEST(unequal_costs)
 END_TEST
 
 /* The gradient leaves when I ends; W waits for nobody else. */
+/* F of microbatch i takes i + 1, B 10. */
+static double by_microbatch(void *user, pst_action action)
+{
+    ++*(int *)user;
+    return action.op == PST_OP_FORWARD ? action.microbatch + 1 : 10;
+}
+
+START_TEST(durations_of_single_actions)
+{
+    int asked = 0;
+    const pst_costs costs = {.duration = by_microbatch, .duration_user = &asked};
+    pst_schedule *schedule = make("gpipe", 2, 2);
+    pst_simulation *s = simulate(schedule, &costs);
+    assert_times(schedule, s, 0, "0F0:0-1 0F1:1-3 0B0:15-25 0B1:25-35");
+    assert_times(schedule, s, 1, "1F0:1-2 1F1:3-5 1B0:5-15 1B1:15-25");
+    ck_assert_int_eq(asked, 8);
+    ck_assert_double_eq(s->busy[0], 23);
+    pst_simulation_destroy(s);
+    pst_schedule_destroy(schedule);
+}
+END_TEST
+
 START_TEST(split_backward)
 {
     pst_costs costs = {
@@ -465,6 +487,7 @@ Suite *pst_test_suite(void)
     TCase *times = tcase_create("times");
     tcase_add_test(times, unit_costs);
     tcase_add_test(times, unequal_costs);
+    tcase_add_test(times, durations_of_single_actions);
     tcase_add_test(times, split_backward);
     tcase_add_test(times, latency);
     tcase_add_test(times, bandwidth);

@@ -46,6 +46,13 @@ static void store_to_nowhere(void)
     *(volatile int *)address = 1;
 }
 
+static int use_up_stack(volatile const int *go_on)
+{
+    volatile char frame[4096];
+    frame[0] = 1;
+    return *go_on ? use_up_stack(go_on) + frame[0] : 0;
+}
+
 pst_status pst_fault_strike(const pst_fault *fault, pst_error *err)
 {
     switch (fault->kind) {
@@ -64,6 +71,11 @@ pst_status pst_fault_strike(const pst_fault *fault, pst_error *err)
     case PST_FAULT_SLOW:
         sleep_for(fault->seconds);
         break;
+    case PST_FAULT_OVERFLOW: {
+        volatile int go_on = 1; /* volatile: the recursion might end, to a compiler */
+        use_up_stack(&go_on);
+        break;
+    }
     case PST_FAULT_NAN:
         break;
     }

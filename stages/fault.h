@@ -31,16 +31,17 @@ typedef enum pst_fault_op {
 } pst_fault_op;
 
 typedef enum pst_fault_kind {
-    PST_FAULT_ERROR, /* PST_ECALLBACK with a sentence                          */
-    PST_FAULT_ABORT, /* abort()                                                */
-    PST_FAULT_EXIT,  /* exit(0), as a library may do that thinks it is alone   */
-    PST_FAULT_SEGV,  /* a store to an address that is not mapped               */
-    PST_FAULT_HANG,  /* never returns, and uses no CPU                         */
-    PST_FAULT_NAN,   /* what the callback makes is filled with NaN: F its output, I
-                        its input gradient, W the gradients (at the ends of the
-                        pipeline what F and I save); reduce finds such gradients,
-                        step leaves such weights                               */
-    PST_FAULT_SLOW   /* sleeps for `seconds` first                             */
+    PST_FAULT_ERROR,   /* PST_ECALLBACK with a sentence                          */
+    PST_FAULT_ABORT,   /* abort()                                                */
+    PST_FAULT_EXIT,    /* exit(0), as a library may do that thinks it is alone   */
+    PST_FAULT_SEGV,    /* a store to an address that is not mapped               */
+    PST_FAULT_HANG,    /* never returns, and uses no CPU                         */
+    PST_FAULT_NAN,     /* what the callback makes is filled with NaN: F its output, I
+                          its input gradient, W the gradients (at the ends of the
+                          pipeline what F and I save); reduce finds such gradients,
+                          step leaves such weights                               */
+    PST_FAULT_SLOW,    /* sleeps for `seconds` first                             */
+    PST_FAULT_OVERFLOW /* calls itself until its stack is used up              */
 } pst_fault_kind;
 
 typedef struct pst_fault {

@@ -21,10 +21,15 @@ static const word ops[] = {
 };
 
 static const word kinds[] = {
-    {"error", PST_FAULT_ERROR}, {"abort", PST_FAULT_ABORT},
-    {"exit", PST_FAULT_EXIT},   {"segv", PST_FAULT_SEGV},
-    {"hang", PST_FAULT_HANG},   {"nan", PST_FAULT_NAN},
-    {"slow", PST_FAULT_SLOW},   {NULL, 0},
+    {"error", PST_FAULT_ERROR},
+    {"abort", PST_FAULT_ABORT},
+    {"exit", PST_FAULT_EXIT},
+    {"segv", PST_FAULT_SEGV},
+    {"hang", PST_FAULT_HANG},
+    {"nan", PST_FAULT_NAN},
+    {"slow", PST_FAULT_SLOW},
+    {"overflow", PST_FAULT_OVERFLOW},
+    {NULL, 0},
 };
 
 enum part { STAGE, MB, OP, STEP, KIND, SECONDS, PARTS };

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,9 +29,40 @@ static pthread_t handle_of(const pst_thread *thread)
     return handle;
 }
 
+/* What a thread needs beside its stack; the thread's own from its start on. */
+typedef struct thread_room {
+    void *(*main)(void *);
+    void *argument;
+    _Alignas(64) char signal_stack[1 << 16];
+} thread_room;
+
+/* A stack that is there already, as AddressSanitizer's, stays. */
+static void *run_thread(void *argument)
+{
+    thread_room *room = argument;
+    const stack_t own = {.ss_sp = room->signal_stack,
+                         .ss_size = sizeof room->signal_stack};
+    stack_t present = {.ss_flags = 0};
+    sigaltstack(NULL, &present);
+    const bool needed = present.ss_flags & SS_DISABLE;
+    if (needed)
+        sigaltstack(&own, NULL);
+    void *result = room->main(room->argument);
+    if (needed)
+        sigaltstack(&present, NULL);
+    munmap(room, sizeof *room);
+    return result;
+}
+
 pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *argument,
                              const char *name, pst_error *err)
 {
+    thread_room *room = mmap(NULL, sizeof *room, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return pst_error_set(err, PST_ENOMEM, "no memory for thread %s", name);
+    room->main = main;
+    room->argument = argument;
     /* A thread inherits the mask of its creator. */
     sigset_t all;
     sigset_t before;
@@ -39,12 +71,17 @@ pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *ar
     for (size_t i = 0; i < sizeof own_faults / sizeof *own_faults; i++)
         sigdelset(&all, own_faults[i]);
     int refused = pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t handle;
+    const bool masked = !refused;
+    if (masked) {
+        refused = pthread_create(&handle, NULL, run_thread, room);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
     if (refused)
+        munmap(room, sizeof *room);
+    if (!masked)
         return pst_error_set(err, PST_ESYSTEM, "signals cannot be blocked: %s",
                              strerror(refused));
-    pthread_t handle;
-    refused = pthread_create(&handle, NULL, main, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (refused)
         return pst_error_set(err, PST_ESYSTEM,
                              "thread %s could not be started: %s; fewer ranks or a "

@@ -22,8 +22,9 @@ typedef struct pst_thread {
 /*
  * Start a thread that runs main(argument) with all signals blocked but those that it
  * can cause itself by a fault: blocked, they would end the process without the host's
- * handler. The caller's mask stays as it is. `name` is cut to 15 letters.
- * Errors: PST_ESYSTEM.
+ * handler. The caller's mask stays as it is. `name` is cut to 15 letters. The thread
+ * has a signal stack until main() returns, so that a handler with SA_ONSTACK can tell
+ * of a stack that is used up. Errors: PST_ENOMEM, PST_ESYSTEM.
  */
 pst_status pst__thread_start(pst_thread *thread, void *(*main)(void *), void *argument,
                              const char *name, pst_error *err);

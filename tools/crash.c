@@ -162,10 +162,22 @@ static void on_exit_call(void)
     _exit(1);
 }
 
+/* Where the main thread's handlers run once its own stack is used up; workers have one
+ * from the library. */
+static void give_signal_stack(void)
+{
+    static char room[1 << 16];
+    const stack_t own = {.ss_sp = room, .ss_size = sizeof room};
+    stack_t present;
+    if (sigaltstack(NULL, &present) == 0 && present.ss_flags & SS_DISABLE)
+        sigaltstack(&own, NULL);
+}
+
 void crash_catch(void)
 {
     static int once;
-    struct sigaction action = {.sa_handler = on_fault};
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+    give_signal_stack();
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         sigaction(faults[i].number, &action, NULL);

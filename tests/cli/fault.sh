@@ -61,6 +61,9 @@ try_place() {
     faulty 3 $segv_status \
         "pipetrain: SIGSEGV (invalid memory access) in $where, $name, on rank 2, in step 4" \
         "$at,op=$op",kind=segv "$@"
+    faulty 3 $segv_status \
+        "pipetrain: SIGSEGV (invalid memory access) in $where, $name, on rank 2, in step 4" \
+        "$at,op=$op",kind=overflow "$@"
     faulty 3 1 \
         "pipetrain: exit() was called in $where, $name, on rank 2, in step 4; this run is not complete" \
         "$at,op=$op",kind=exit "$@"

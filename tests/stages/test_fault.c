@@ -81,7 +81,8 @@ static const struct {
     {"op=X", "op 'X': must be one of F, B, I, W, reduce, step, data"},
     {"op=f", "op 'f': must be one of F, B, I, W, reduce, step, data"},
     {"kind=boom",
-     "kind 'boom': must be one of error, abort, exit, segv, hang, nan, slow"},
+     "kind 'boom': must be one of error, abort, exit, segv, hang, nan, slow, "
+     "overflow"},
     {"seconds=nan", "seconds 'nan': must be a number from 0 to 1e9"},
     {"seconds=-1", "seconds '-1': must be a number from 0 to 1e9"},
     {"seconds=1s", "seconds '1s': must be a number from 0 to 1e9"},

@@ -61,8 +61,8 @@ typedef struct pst_pipeline_options {
     void *combine_user;
     int replicas;        /* of the model, as in the schedules (pst_schedule_replicas());
                             their stages are tied by `ties`. 0: 1                     */
-    uint64_t delay_seed; /* not 0: random short delays at every hand-over, to
-                            shake out races in tests                           */
+    uint64_t delay_seed; /* not 0: random short delays around every hand-over, wait
+                            and end of a phase, to shake out races in tests    */
     const char *bind_cpus; /* OS numbers: "0,2,4-5" one CPU a rank, "0-1:2-3" all
                               CPUs of each rank. For one rank the list is its place */
     int huge_pages;        /* 1: ask for huge pages below the buffers. Not where

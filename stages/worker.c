@@ -71,7 +71,9 @@ static void wait_for_message(pst_worker *w, pst_channel *channel)
         if (looks % 64 == 0 && pst__now_ns() - start > p->spin_ns)
             break;
     }
+    delay(w);
     pst__doorbell_arm(&w->doorbell, channel->sender);
+    delay(w);
     /* seq_cst: S4 of doorbell.h, with the flag in place of the tail. */
     if (pst__ring_is_empty(&channel->ring) &&
         atomic_load_explicit(&p->ended, memory_order_seq_cst) == PST__GOES_ON)
@@ -93,6 +95,7 @@ static bool receive(pst_worker *w, const pst_step *step, pst_lengths *lengths)
     pst_channel *channel = run->program->channels[step->receive];
     pst_message message;
     show_state(w, PST__WAITS);
+    delay(w);
     for (;;) {
         switch (pst__channel_take(channel, &key, &message, &w->error)) {
         case PST__TAKEN:
@@ -138,6 +141,7 @@ static bool hand_over(pst_worker *w, const pst_step *step, int stage,
                       channel->receiver);
         return fail(w);
     }
+    delay(w);
     pst__doorbell_ring(&p->workers[channel->receiver].doorbell, channel->sender);
     return true;
 }
@@ -482,6 +486,7 @@ static void run_stages(pst_worker *w, bool step)
 static void finish_phase(pst_worker *w)
 {
     pst_pipeline *p = w->pipeline;
+    delay(w);
     show_state(w, PST__IDLE);
     /* release: pairs with the acquire of wait_for_workers(), which then reads what this
      * worker wrote; acquire: and, through the caller, after what the others wrote. */

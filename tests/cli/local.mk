@@ -9,7 +9,8 @@ dist_check_SCRIPTS += \
 	%D%/fault.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
-	%D%/pipetrain.sh
+	%D%/pipetrain.sh \
+	%D%/steady.sh
 TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
@@ -17,4 +18,5 @@ TESTS += \
 	%D%/fault.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
-	%D%/pipetrain.sh
+	%D%/pipetrain.sh \
+	%D%/steady.sh

@@ -16,6 +16,7 @@ typedef struct small {
     int slices;           /* of sequences, for kinds that have them; else 0    */
     int batch;            /* 4                                                 */
     int team;             /* cores of each rank; 0: as many as there are        */
+    uint64_t delay_seed;  /* 0: no delays                                      */
     uint64_t seed;        /* 0 is 0                                            */
     pst_gpt_config model; /* 4 layers, 2 heads, width 16, context 8, 32 tokens */
     pst_adamw optimizer;

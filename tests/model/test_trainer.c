@@ -2,6 +2,8 @@
 /*
  * test_trainer.c - the same bits for every cut and list; what is refused; what a
  * failed step leaves alone.
+ *
+ * PST_TEST_DELAYS in the environment gives the number of runs with random delays (40).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -120,6 +122,30 @@ START_TEST(every_kind_gives_the_bits_of_one_stage)
     digest_after(&one, 4, first);
     digest_after(&how, 4, other);
     ck_assert_str_eq(first, other);
+}
+END_TEST
+
+/* However the ranks' steps fall: 1,000 times with PST_TEST_DELAYS=1000. */
+START_TEST(bits_do_not_depend_on_timing)
+{
+    static const struct {
+        const char *schedule;
+        int stages, chunks;
+    } lists[] = {
+        {"1f1b", 4, 1}, {"zb-v", 4, 2}, {"interleaved", 4, 2}, {"bpipe", 4, 1}};
+    const char *wanted = getenv("PST_TEST_DELAYS");
+    const int cases = wanted ? atoi(wanted) : 40;
+    const small one = kind_shape("1f1b", 1, 1);
+    char first[65], other[65];
+    digest_after(&one, 2, first);
+    for (int i = 0; i < cases; i++) {
+        const int which = i % 4;
+        small how =
+            kind_shape(lists[which].schedule, lists[which].stages, lists[which].chunks);
+        how.delay_seed = (uint64_t)i + 1;
+        digest_after(&how, 2, other);
+        ck_assert_str_eq(first, other);
+    }
 }
 END_TEST
 
@@ -545,6 +571,7 @@ Suite *pst_test_suite(void)
     tcase_set_timeout(bits, 240);
     tcase_add_loop_test(bits, bits_do_not_depend_on_the_cut_or_the_list, 0, 4);
     tcase_add_loop_test(bits, bits_do_not_depend_on_the_team, 0, 4);
+    tcase_add_test(bits, bits_do_not_depend_on_timing);
     tcase_add_test(bits, bits_do_not_depend_on_when_weights_are_due);
     tcase_add_loop_test(bits, every_kind_gives_the_bits_of_one_stage, 0,
                         sizeof kinds / sizeof *kinds);

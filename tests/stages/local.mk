@@ -58,6 +58,15 @@ check_PROGRAMS += %D%/test_run
 %C%_test_run_LDADD = %D%/libtoy.la $(stages_test_libs)
 TESTS += %D%/test_run
 
+check_PROGRAMS += %D%/test_steady
+%C%_test_steady_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_steady_LDADD = $(stages_test_libs)
+TESTS += %D%/test_steady
+
+# Runs a list and nothing else, for tests/cli/steady.sh.
+check_PROGRAMS += %D%/steady
+%C%_steady_LDADD = stages/libstages.la sched/libsched.la
+
 check_PROGRAMS += %D%/test_stream
 %C%_test_stream_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_stream_LDADD = %D%/libtoy.la $(stages_test_libs)

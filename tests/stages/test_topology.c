@@ -17,7 +17,8 @@ static pst_topology *load(const char *synthetic, int ranks)
 {
     pst_error err = PST_ERROR_INIT;
     pst_topology *topology = NULL;
-    const pst_topology_options options = {.synthetic = synthetic, .ranks = ranks, .team = 1};
+    const pst_topology_options options = {
+        .synthetic = synthetic, .ranks = ranks, .team = 1};
     const pst_status status = pst__topology_create(NULL, &options, &topology, &err);
     ck_assert_msg(status == PST_OK, "%s", err.text);
     return topology;

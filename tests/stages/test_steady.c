@@ -156,7 +156,8 @@ static uint64_t stream_allocations(uint64_t items)
                                        {.run = take_item}};
     ck_assert_int_eq(pst_stream_create(NULL, stages, 3, NULL, &stream, &err), PST_OK);
     const uint64_t before = allocations;
-    ck_assert_int_eq(pst_stream_run(stream, NULL, &err), PST_OK);
+    if (pst_stream_run(stream, NULL, &err) != PST_OK)
+        ck_abort_msg("%s", err.text);
     const uint64_t count = allocations - before;
     pst_stream_destroy(stream);
     return count;

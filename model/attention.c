@@ -152,6 +152,22 @@ typedef struct heads {
     size_t stride;
 } heads;
 
+static heads all_heads(const float *y, const float *lse, const float *qkv, size_t t,
+                       size_t c, size_t h, const pst_sequence *sequence,
+                       const pst_dropout *dropout, float *scratch)
+{
+    return (heads){.y = (float *)y,
+                   .lse = (float *)lse,
+                   .qkv = qkv,
+                   .t = t,
+                   .c = c,
+                   .h = h,
+                   .sequence = sequence,
+                   .dropout = dropout,
+                   .scratch = scratch,
+                   .stride = member_scratch(t, sequence ? sequence->length : 0)};
+}
+
 static head take_head(const heads *all, int part, float **y, float **lse)
 {
     const size_t i = (size_t)part / all->h, index = (size_t)part % all->h;
@@ -185,16 +201,7 @@ void pst__attention_forward(pst_team *team, float *y, float *lse, const float *q
                             const pst_sequence *sequence, const pst_dropout *dropout,
                             float *scratch)
 {
-    heads all = {.y = y,
-                 .lse = lse,
-                 .qkv = qkv,
-                 .t = t,
-                 .c = c,
-                 .h = h,
-                 .sequence = sequence,
-                 .dropout = dropout,
-                 .scratch = scratch,
-                 .stride = member_scratch(t, sequence ? sequence->length : 0)};
+    heads all = all_heads(y, lse, qkv, t, c, h, sequence, dropout, scratch);
     if (sequence != NULL)
         keep_rows(qkv, sequence, b, t, c);
     pst_team_run(team, (int)(b * h), run_forward, &all);
@@ -249,18 +256,9 @@ void pst__attention_backward_input(pst_team *team, float *dqkv, const float *dy,
                                    const pst_sequence *sequence,
                                    const pst_dropout *dropout, float *scratch)
 {
-    heads all = {.y = (float *)y, /* read only */
-                 .lse = (float *)lse,
-                 .qkv = qkv,
-                 .dy = dy,
-                 .dqkv = dqkv,
-                 .t = t,
-                 .c = c,
-                 .h = h,
-                 .sequence = sequence,
-                 .dropout = dropout,
-                 .scratch = scratch,
-                 .stride = member_scratch(t, sequence ? sequence->length : 0)};
+    heads all = all_heads(y, lse, qkv, t, c, h, sequence, dropout, scratch);
+    all.dy = dy;
+    all.dqkv = dqkv;
     if (sequence == NULL)
         memset(dqkv, 0, b * t * 3 * c * sizeof *dqkv);
     else if (sequence->start + t == sequence->length) /* the last slice */

@@ -74,7 +74,7 @@ static void report_prediction(const pst_schedule *schedule, const pst_history *h
 {
     double forward[2], input[2], weight[2], measured;
     pst_costs costs;
-    pst_simulation *simulation;
+    pst_simulation *simulation = NULL;
     if (history_costs(history, forward, input, weight, &costs, &error) != PST_OK ||
         pst_simulate(NULL, schedule, &costs, &simulation, &error) != PST_OK)
         die();

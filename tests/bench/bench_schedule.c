@@ -175,7 +175,7 @@ static pst_pipeline *make_pipeline(const pst_schedule *schedule)
     int *rank_of_stage = calloc((size_t)stages, sizeof *rank_of_stage);
     const pst_pipeline_options options = {.replicas = pst_schedule_replicas(schedule),
                                           .worker_start = precise_timers};
-    pst_pipeline *pipeline;
+    pst_pipeline *pipeline = NULL;
     int program;
     if (!table || !rank_of_stage)
         exit(1);

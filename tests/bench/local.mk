@@ -20,6 +20,8 @@ bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
 dist_check_SCRIPTS = %D%/peers.sh
 EXTRA_DIST += %D%/peer_tbb.cc %D%/peer_starpu.c
 
+benches: $(benches)
+
 bench: $(benches)
 	@for program in $(benches); do \
 	    echo "$$program"; OPENBLAS_NUM_THREADS=1 ./$$program || exit 1; \

@@ -2,9 +2,9 @@
 /*
  * atomic.h - the one door through which this library gets C11 atomics.
  *
- * A build that explores interleavings replaces this file. Each use elsewhere names
- * its order, the access it pairs with and the reason. There are no stand-alone
- * fences: ThreadSanitizer cannot see them.
+ * tests/stages/explore/ replaces this file, to try every interleaving and every weaker
+ * order. Each use elsewhere names its order, the access it pairs with and the reason.
+ * There are no stand-alone fences: ThreadSanitizer cannot see them.
  */
 #ifndef PENSTOCK_STAGES_ATOMIC_H
 #define PENSTOCK_STAGES_ATOMIC_H

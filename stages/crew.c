@@ -11,7 +11,8 @@
 static void finish(pst_crew *crew)
 {
     /* release: pairs with the acquire in all_finished(), after which the caller reads
-     * what this member wrote. acquire: and, through the caller, what others wrote. */
+     * what this member wrote. The acquire is spare (tests/stages/test_explore.c), as in
+     * finish_phase() of worker.c. */
     const uint32_t before =
         atomic_fetch_add_explicit(&crew->finished, 1, memory_order_acq_rel);
     if (before + 1 == (uint32_t)crew->size)

@@ -16,6 +16,7 @@
  * hence S1 precedes S4, which reads t + 1. Where S2 reads a + 1 it sets the word to 0
  * before it wakes, so a consumer between S4 and S5 is sent back by the kernel's own
  * comparison. The flag that ends a run takes the place of the tail in the same proof.
+ * tests/stages/test_explore.c tries all interleavings, and all weaker orders.
  */
 #ifndef PENSTOCK_STAGES_DOORBELL_H
 #define PENSTOCK_STAGES_DOORBELL_H
@@ -30,7 +31,7 @@ typedef struct pst_doorbell {
 /* Consumer: say that we are about to sleep. Look for work once more, then sleep. */
 static inline void pst__doorbell_arm(pst_doorbell *bell, int sender)
 {
-    /* S3 */
+    /* seq_cst: S3 */
     atomic_store_explicit(&bell->word, (uint32_t)sender + 1, memory_order_seq_cst);
 }
 
@@ -49,11 +50,13 @@ static inline void pst__doorbell_disarm(pst_doorbell *bell)
 /* Producer, after its push. */
 static inline void pst__doorbell_ring(pst_doorbell *bell, int sender)
 {
-    /* S2 */
+    /* seq_cst: S2 */
     uint32_t waits_for_us = (uint32_t)sender + 1;
     if (atomic_load_explicit(&bell->word, memory_order_seq_cst) != waits_for_us)
         return;
-    /* relaxed: the message went through the ring; this only keeps a sleeper out. */
+    /* relaxed, found or not: the message went through the ring; this only keeps a
+     * sleeper out. Where the word is another by now, the consumer has been awake since
+     * our look, and its next S4 finds the message. */
     if (atomic_compare_exchange_strong_explicit(
             &bell->word, &waits_for_us, 0, memory_order_relaxed, memory_order_relaxed))
         pst__futex_wake(&bell->word, false);
@@ -63,7 +66,7 @@ static inline void pst__doorbell_ring(pst_doorbell *bell, int sender)
  * waits for. Async-signal-safe. */
 static inline void pst__doorbell_alarm(pst_doorbell *bell)
 {
-    /* S2, with the flag in place of the tail */
+    /* seq_cst: S2, with the flag in place of the tail */
     if (atomic_exchange_explicit(&bell->word, 0, memory_order_seq_cst) != 0)
         pst__futex_wake(&bell->word, false);
 }

@@ -426,7 +426,8 @@ static pst_status time_out(pst_stream *s, pst_error *err)
 
 static pst_status find_fault(pst_stream *s, pst_error *err)
 {
-    /* acquire: pairs with the release in pst__stream_end(). */
+    /* acquire, though nothing is lost with relaxed (tests/stages/test_explore.c): all
+     * workers have finished, and of a cancellation only the word is read. */
     const uint32_t why = atomic_load_explicit(&s->ended, memory_order_acquire);
     if (why == PST__STREAM_GOES_ON)
         return PST_OK;

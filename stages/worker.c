@@ -24,8 +24,8 @@ static void show_time(pst_worker *w, uint64_t now_ns)
     atomic_store_explicit(&w->since_ns, now_ns, memory_order_relaxed);
 }
 
-/* acquire: pairs with the release in pst__pipeline_end(), whose reason the caller
- * reads. */
+/* acquire, though nothing is lost with relaxed (tests/stages/test_explore.c): a worker
+ * only leaves, and the caller reads why the run has ended after all have finished. */
 static bool has_ended(const pst_pipeline *p)
 {
     return atomic_load_explicit(&p->ended, memory_order_acquire) != PST__GOES_ON;
@@ -488,8 +488,9 @@ static void finish_phase(pst_worker *w)
     pst_pipeline *p = w->pipeline;
     delay(w);
     show_state(w, PST__IDLE);
-    /* release: pairs with the acquire of wait_for_workers(), which then reads what this
-     * worker wrote; acquire: and, through the caller, after what the others wrote. */
+    /* release: pairs with the acquire of all_finished(), after which the caller reads
+     * what this worker wrote. The acquire is spare (tests/stages/test_explore.c): the
+     * additions are one release sequence, and `start` brings what the others wrote. */
     const uint32_t before =
         atomic_fetch_add_explicit(&p->finished, 1, memory_order_acq_rel);
     if ((before + 1) % PST__ENDED_EARLY == (uint32_t)p->ranks)

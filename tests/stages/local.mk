@@ -23,6 +23,38 @@ check_PROGRAMS += %D%/test_channel
 %C%_test_channel_LDADD = $(stages_test_libs)
 TESTS += %D%/test_channel
 
+# The explorer, and the shipped sources compiled for it: never with a sanitizer, which
+# would not know its coroutines, nor counted as covered.
+if THREAD_SANITIZER
+explore_libs =
+else
+explore_libs = %D%/libexplored.la %D%/libexplore.la
+explore_flags = $(STANDARD_FLAGS) $(WARNING_FLAGS) $(VISIBILITY_FLAGS)
+check_LTLIBRARIES += $(explore_libs)
+%C%_libexplore_la_SOURCES = \
+	%D%/explore/memory.c \
+	%D%/explore/race.c \
+	%D%/explore/search.c \
+	%D%/explore/explore.h \
+	%D%/explore/machine.h
+%C%_libexplore_la_CFLAGS = $(explore_flags)
+%C%_libexplored_la_SOURCES = \
+	%D%/explore/litmus.c \
+	%D%/explore/scenarios_pipeline.c \
+	%D%/explore/scenarios_stream.c \
+	%D%/explore/scenarios_team.c \
+	%D%/explore/shipped.c \
+	%D%/explore/atomic.h \
+	%D%/explore/litmus.h \
+	%D%/explore/scenarios.h
+%C%_libexplored_la_CFLAGS = $(explore_flags) $(ACCESS_FLAGS)
+%C%_test_explore_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=memcpy,--wrap=memset
+endif
+check_PROGRAMS += %D%/test_explore
+%C%_test_explore_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_explore_LDADD = $(explore_libs) $(stages_test_libs)
+TESTS += %D%/test_explore
+
 check_PROGRAMS += %D%/test_fault
 %C%_test_fault_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_fault_LDADD = %D%/libtoy.la $(stages_test_libs)

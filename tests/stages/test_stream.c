@@ -583,8 +583,11 @@ static pst_status cancel_at(void *self, pst_stream_item *it, pst_error *err)
     return PST_OK;
 }
 
+/* Not before the run has begun, as that would not end it. */
 static void *cancel_soon(void *stream)
 {
+    while (atomic_load(&calls[0]) == 0)
+        pause_ns(100000);
     pause_ns(3000000);
     pst_stream_cancel(stream);
     return NULL;

@@ -20,7 +20,16 @@ static toy two;
 
 /* ---- results and traces -------------------------------------------------- */
 
-/* The events of each rank are its row, in order and one after the other. */
+static bool is_event(const pst_trace_event *event, const pst_action *action, int rank,
+                     int64_t iteration)
+{
+    return event->op == action->op && event->stage == action->stage &&
+           event->microbatch == action->microbatch && event->rank == (unsigned)rank &&
+           event->iteration == (uint32_t)iteration && event->start_ns <= event->end_ns;
+}
+
+/* The events of each rank are its row, in order and one after the other. An assertion a
+ * row: one of Check's is a system call. */
 static void check_rows(const pst_pipeline *pipeline, const pst_schedule *schedule,
                        int64_t iteration)
 {
@@ -30,16 +39,11 @@ static void check_rows(const pst_pipeline *pipeline, const pst_schedule *schedul
         const pst_trace_event *event = pst_pipeline_trace(pipeline, rank, &count);
         const pst_action *row = pst_schedule_row(schedule, rank, &actions);
         ck_assert_uint_eq(count, actions);
-        for (size_t i = 0; i < count; i++) {
-            ck_assert_uint_eq(event[i].op, row[i].op);
-            ck_assert_uint_eq(event[i].stage, row[i].stage);
-            ck_assert_uint_eq(event[i].microbatch, row[i].microbatch);
-            ck_assert_uint_eq(event[i].rank, (unsigned)rank);
-            ck_assert_uint_eq(event[i].iteration, (uint32_t)iteration);
-            ck_assert_uint_le(event[i].start_ns, event[i].end_ns);
-            if (i > 0)
-                ck_assert_uint_le(event[i - 1].end_ns, event[i].start_ns);
-        }
+        size_t i = 0;
+        while (i < count && is_event(&event[i], &row[i], rank, iteration) &&
+               (i == 0 || event[i - 1].end_ns <= event[i].start_ns))
+            i++;
+        ck_assert_msg(i == count, "rank %d, event %zu is not as its row", rank, i);
     }
 }
 
@@ -59,10 +63,8 @@ static const pst_trace_event *find_event(const pst_pipeline *pipeline, int rank,
 
 static void comes_before(const pst_trace_event *first, const pst_trace_event *second)
 {
-    ck_assert_ptr_nonnull(first);
-    ck_assert_ptr_nonnull(second);
-    if (first != second)
-        ck_assert_uint_le(first->end_ns, second->start_ns);
+    if (!first || !second || (first != second && first->end_ns > second->start_ns))
+        ck_abort_msg("an action is missing, or came too early");
 }
 
 /* No action began before those that it depends on had ended. */

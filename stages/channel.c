@@ -48,7 +48,7 @@ void pst__channel_fini(pst_channel *channel, const pst_env *env)
 
 void pst__channel_reset(pst_channel *channel)
 {
-    pst__ring_reset(&channel->ring, 0);
+    pst__ring_clear(&channel->ring);
     channel->arrived_count = 0;
 }
 

@@ -7,16 +7,17 @@
  * wake-up:
  *
  *     producer, rank a                    consumer
- *     S1  ring tail = t + 1               S3  word = a + 1
- *     S2  look at word: 0, so do not wake S4  look at ring tail: t, so it is empty
+ *     S1  count of slot t = t + 1         S3  word = a + 1
+ *     S2  look at word: 0, so do not wake S4  look at that count: old, so it is empty
  *                                         S5  futex_wait(word, a + 1): for ever
  *
- * "S2 reads 0 and S4 reads t" is impossible: all four are seq_cst, so they have one
- * order. S1 precedes S2 and S3 precedes S4 in it; if S2 reads 0 then S2 precedes S3,
- * hence S1 precedes S4, which reads t + 1. Where S2 reads a + 1 it sets the word to 0
- * before it wakes, so a consumer between S4 and S5 is sent back by the kernel's own
- * comparison. The flag that ends a run takes the place of the tail in the same proof.
- * tests/stages/test_explore.c tries all interleavings, and all weaker orders.
+ * "S2 reads 0 and S4 reads the old count" is impossible: all four are seq_cst, so they
+ * have one order. S1 precedes S2 and S3 precedes S4 in it; if S2 reads 0 then S2
+ * precedes S3, hence S1 precedes S4, which reads t + 1. Where S2 reads a + 1 it sets
+ * the word to 0 before it wakes, so a consumer between S4 and S5 is sent back by the
+ * kernel's own comparison. The flag that ends a run, or the tail of a stream's flow,
+ * takes the place of the count in the same proof. tests/stages/test_explore.c tries all
+ * interleavings, and all weaker orders.
  */
 #ifndef PENSTOCK_STAGES_DOORBELL_H
 #define PENSTOCK_STAGES_DOORBELL_H
@@ -66,7 +67,7 @@ static inline void pst__doorbell_ring(pst_doorbell *bell, int sender)
  * waits for. Async-signal-safe. */
 static inline void pst__doorbell_alarm(pst_doorbell *bell)
 {
-    /* seq_cst: S2, with the flag in place of the tail */
+    /* seq_cst: S2, with the flag in place of the count */
     if (atomic_exchange_explicit(&bell->word, 0, memory_order_seq_cst) != 0)
         pst__futex_wake(&bell->word, false);
 }

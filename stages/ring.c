@@ -10,7 +10,7 @@ bool pst__ring_init(pst_ring *ring, const pst_env *env, uint32_t capacity)
     uint32_t slots = 1;
     while (slots < capacity)
         slots *= 2;
-    pst_message *slot = pst_allocate_array(env, slots, sizeof *slot);
+    pst_ring_slot *slot = pst_allocate_array(env, slots, sizeof *slot);
     if (!slot)
         return false;
     ring->capacity = capacity;
@@ -28,28 +28,38 @@ void pst__ring_fini(pst_ring *ring, const pst_env *env)
 
 void pst__ring_reset(pst_ring *ring, uint32_t start)
 {
-    /* relaxed: nobody else looks, and starting a run publishes all of it. */
-    atomic_store_explicit(&ring->tail, start, memory_order_relaxed);
-    atomic_store_explicit(&ring->head, start, memory_order_relaxed);
-    ring->head_seen = start;
-    ring->tail_seen = start;
+    /* relaxed: nobody else looks, and starting a run publishes all of it. `start` is
+     * the count of no message in the first lap: those have start + 1 to start + slots.
+     */
+    for (uint32_t i = 0; ring->slot && i <= ring->mask; i++)
+        atomic_store_explicit(&ring->slot[i].count, start, memory_order_relaxed);
+    ring->tail = start;
+    pst__ring_clear(ring);
+}
+
+void pst__ring_clear(pst_ring *ring)
+{
+    /* relaxed: as above. What stood in the ring has counts of an earlier lap. */
+    atomic_store_explicit(&ring->head, ring->tail, memory_order_relaxed);
+    ring->head_seen = ring->tail;
 }
 
 bool pst__ring_push(pst_ring *ring, const pst_message *message)
 {
-    /* relaxed: only this thread writes tail. */
-    const uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    const uint32_t tail = ring->tail;
     if (tail - ring->head_seen >= ring->capacity) {
         /* A2 pairs with R2 in pop: the consumer has read the slot that we reuse. */
         ring->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire);
         if (tail - ring->head_seen >= ring->capacity)
             return false;
     }
-    ring->slot[tail & ring->mask] = *message;
-    /* R1 pairs with A1 in pop: the slot, and the buffer it points to, are written
-     * before the new tail. seq_cst and not just release since it is S1 of doorbell.h:
-     * the new tail precedes our look whether the consumer sleeps. */
-    atomic_store_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
+    pst_ring_slot *slot = &ring->slot[tail & ring->mask];
+    slot->message = *message;
+    ring->tail = tail + 1;
+    /* R1 pairs with A1 in pop: the message, and the buffer it points to, are written
+     * before the count. seq_cst and not just release since it is S1 of doorbell.h: the
+     * new count precedes our look whether the consumer sleeps. */
+    atomic_store_explicit(&slot->count, tail + 1, memory_order_seq_cst);
     return true;
 }
 
@@ -57,13 +67,11 @@ bool pst__ring_pop(pst_ring *ring, pst_message *message)
 {
     /* relaxed: only this thread writes head. */
     const uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    if (head == ring->tail_seen) {
-        /* A1 pairs with R1 in push: the slot is read after the tail that covers it. */
-        ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
-        if (head == ring->tail_seen)
-            return false;
-    }
-    *message = ring->slot[head & ring->mask];
+    pst_ring_slot *slot = &ring->slot[head & ring->mask];
+    /* A1 pairs with R1 in push: the message is read after the count that covers it. */
+    if (atomic_load_explicit(&slot->count, memory_order_acquire) != head + 1)
+        return false;
+    *message = slot->message;
     /* R2 pairs with A2 in push: the slot is read before it is given back. */
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
     return true;
@@ -74,15 +82,27 @@ bool pst__ring_is_empty(pst_ring *ring)
     /* relaxed: only this thread writes head. */
     const uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     /* S4 of doorbell.h: our announcement of sleep precedes this look. */
-    return head == atomic_load_explicit(&ring->tail, memory_order_seq_cst);
+    return atomic_load_explicit(&ring->slot[head & ring->mask].count,
+                                memory_order_seq_cst) != head + 1;
+}
+
+/* The message of that number stands in its slot. */
+static bool stands(pst_ring *ring, uint32_t number)
+{
+    /* relaxed: the caller says that nobody pushes or pops. */
+    return atomic_load_explicit(&ring->slot[number & ring->mask].count,
+                                memory_order_relaxed) == number + 1;
 }
 
 bool pst__ring_check(pst_ring *ring)
 {
-    /* relaxed: the caller says that nobody pushes or pops. */
-    const uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    /* relaxed: as in stands(). */
     const uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    return tail - head <= ring->capacity && ring->capacity <= ring->mask + 1 &&
-           head - ring->head_seen <= ring->capacity &&
-           tail - ring->tail_seen <= ring->capacity;
+    if (ring->tail - head > ring->capacity || ring->capacity > ring->mask + 1 ||
+        head - ring->head_seen > ring->capacity)
+        return false;
+    for (uint32_t number = head; number != ring->tail; number++)
+        if (!stands(ring, number))
+            return false;
+    return !stands(ring, ring->tail);
 }

@@ -4,7 +4,9 @@
  *
  * One thread pushes and one pops. A message is copied; the buffer it points to is
  * handed over: the producer may not touch it again. Counters run freely and wrap;
- * only tail - head has meaning.
+ * only tail - head has meaning. Message number n stands in slot n modulo slots, and
+ * says so by the slot's own count, n + 1: one cache line carries the message and the
+ * word that a consumer waits for, so that a hop moves one line and not three.
  *
  *         head            tail
  *          v               v
@@ -13,7 +15,8 @@
  * Invariants (pst__ring_check, when nobody pushes or pops):
  *   I1  tail - head <= capacity, as an unsigned difference
  *   I2  slots head .. tail - 1 belong to the consumer, all others to the producer
- *   I3  what each side has seen of the other is not ahead of it
+ *   I3  what the producer has seen of head is not ahead of it
+ *   I4  slot n has the count n + 1 for n in head .. tail - 1, and not for n = tail
  */
 #ifndef PENSTOCK_STAGES_RING_H
 #define PENSTOCK_STAGES_RING_H
@@ -36,14 +39,18 @@ typedef struct pst_message {
     void *data; /* in the receiver's arena; NULL where stages pass nothing */
 } pst_message;
 
+typedef struct pst_ring_slot {
+    _Alignas(PST__CACHE_LINE) pst_atomic_u32 count; /* the producer writes it */
+    pst_message message;
+} pst_ring_slot;
+
 typedef struct pst_ring {
-    _Alignas(PST__CACHE_LINE) pst_atomic_u32 tail; /* the producer writes it   */
+    _Alignas(PST__CACHE_LINE) uint32_t tail;       /* the producer's alone     */
     uint32_t head_seen;                            /* the producer's alone     */
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 head; /* the consumer writes it   */
-    uint32_t tail_seen;                            /* the consumer's alone     */
     _Alignas(PST__CACHE_LINE) uint32_t capacity;   /* from here: never changes */
     uint32_t mask;                                 /* slots - 1                */
-    pst_message *slot;
+    pst_ring_slot *slot;
 } pst_ring;
 
 /* Room for `capacity` messages (1 .. 2^30). False: no memory. Owned by the ring. */
@@ -52,6 +59,9 @@ void pst__ring_fini(pst_ring *ring, const pst_env *env);
 
 /* Empty it, with its counters at `start`. Nobody pushes or pops meanwhile. */
 void pst__ring_reset(pst_ring *ring, uint32_t start);
+
+/* Empty it; its counters go on, and no slot is touched. As above. */
+void pst__ring_clear(pst_ring *ring);
 
 /* Producer: false where it is full. */
 bool pst__ring_push(pst_ring *ring, const pst_message *message);

@@ -13,7 +13,7 @@ enum { NAP_NS = 100000000 };
 void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why)
 {
     uint32_t goes_on = PST__GOES_ON;
-    /* seq_cst: S1 of doorbell.h, with this flag in place of the tail. relaxed: it has
+    /* seq_cst: S1 of doorbell.h, with this flag in place of the count. relaxed: it has
      * ended before, and who ended it wakes. */
     if (!atomic_compare_exchange_strong_explicit(&pipeline->ended, &goes_on, why,
                                                  memory_order_seq_cst,

@@ -326,7 +326,7 @@ pst_status pst_stream_create(const pst_env *env, const pst_stream_stage *stages,
 void pst__stream_end(pst_stream *stream, uint32_t why)
 {
     uint32_t goes_on = PST__STREAM_GOES_ON;
-    /* seq_cst: S1 of doorbell.h, with this flag in place of the tail. */
+    /* seq_cst: S1 of doorbell.h, with this flag in place of the count. */
     if (!atomic_compare_exchange_strong_explicit(
             &stream->ended, &goes_on, why, memory_order_seq_cst, memory_order_relaxed))
         return;

@@ -23,7 +23,7 @@ static inline void show_position(pst_stream_worker_state *w, uint64_t number)
     atomic_store_explicit(&w->position, number, memory_order_relaxed);
 }
 
-/* seq_cst: S4 of doorbell.h, with this flag in place of the tail, when the worker is
+/* seq_cst: S4 of doorbell.h, with this flag in place of the count, when the worker is
  * about to sleep. Also acquire: pairs with the release in pst__stream_end(). */
 static inline bool has_ended(const pst_stream *s)
 {

@@ -74,7 +74,7 @@ static void wait_for_message(pst_worker *w, pst_channel *channel)
     delay(w);
     pst__doorbell_arm(&w->doorbell, channel->sender);
     delay(w);
-    /* seq_cst: S4 of doorbell.h, with the flag in place of the tail. */
+    /* seq_cst: S4 of doorbell.h, with the flag in place of the count. */
     if (pst__ring_is_empty(&channel->ring) &&
         atomic_load_explicit(&p->ended, memory_order_seq_cst) == PST__GOES_ON)
         pst__doorbell_sleep(&w->doorbell, channel->sender);

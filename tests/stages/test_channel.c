@@ -202,7 +202,7 @@ START_TEST(test_deepen)
     open_channel(4, 3);
     ck_assert_uint_eq(channel.ring.capacity, 4);
     ck_assert_uint_eq(channel.arrived_room, 3);
-    const pst_message *slot = channel.ring.slot;
+    const pst_ring_slot *slot = channel.ring.slot;
     open_channel(2, 1);
     ck_assert_uint_eq(channel.ring.capacity, 4);
     ck_assert_uint_eq(channel.arrived_room, 3);

@@ -113,7 +113,7 @@ START_TEST(test_counters_wrap)
             for (uint32_t i = 0; i < capacity; i++)
                 pop(i);
         }
-        ck_assert_uint_lt(atomic_load(&ring.tail), UINT32_MAX / 2);
+        ck_assert_uint_lt(ring.tail, UINT32_MAX / 2);
     }
     pst__ring_fini(&ring, NULL);
 }
@@ -134,19 +134,43 @@ START_TEST(test_reset_empties)
 }
 END_TEST
 
+/* From each fill level, with counters that wrap meanwhile. */
+START_TEST(test_clear_empties)
+{
+    ck_assert(pst__ring_init(&ring, NULL, 3));
+    pst__ring_reset(&ring, UINT32_MAX - 8);
+    for (uint32_t round = 0; round < 16; round++) {
+        for (uint32_t i = 0; i < round % 4; i++)
+            push(i);
+        if (round % 4 > 1)
+            pop(0);
+        pst__ring_clear(&ring);
+        refuse_pop();
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        push(i);
+    refuse_push();
+    pst__ring_fini(&ring, NULL);
+}
+END_TEST
+
 START_TEST(test_check_sees_damage)
 {
     ck_assert(pst__ring_init(&ring, NULL, 3));
     push(0);
     push(1);
     pop(0);
-    atomic_store(&ring.tail, atomic_load(&ring.head) + 4);
+    ring.tail = atomic_load(&ring.head) + 4;
     ck_assert(!pst__ring_check(&ring));
     pst__ring_reset(&ring, 0);
     ring.head_seen = 1;
     ck_assert(!pst__ring_check(&ring));
     pst__ring_reset(&ring, 0);
-    ring.tail_seen = 1;
+    atomic_store(&ring.slot[0].count, 1);
+    ck_assert(!pst__ring_check(&ring));
+    pst__ring_reset(&ring, 0);
+    push(0);
+    atomic_store(&ring.slot[0].count, 0);
     ck_assert(!pst__ring_check(&ring));
     pst__ring_fini(&ring, NULL);
 }
@@ -229,6 +253,7 @@ Suite *pst_test_suite(void)
     tcase_add_test(alone, test_every_fill_level);
     tcase_add_loop_test(alone, test_counters_wrap, 1, 10);
     tcase_add_test(alone, test_reset_empties);
+    tcase_add_test(alone, test_clear_empties);
     tcase_add_test(alone, test_check_sees_damage);
     tcase_add_test(alone, test_no_memory);
     suite_add_tcase(suite, alone);

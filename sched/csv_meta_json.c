@@ -2,6 +2,7 @@
 /* csv_meta_json.c - see csv_meta.h. */
 #include "sched/csv_meta.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 #include "sched/os.h"
 
-enum { FORM = 1, FILE_LIMIT = 1 << 20, REGULAR = 1 };
+enum { FORM = 1, FILE_LIMIT = 1 << 20, ABSENT = 0, REGULAR = 1 };
 
 static const char ending[] = ".meta.json";
 
@@ -66,7 +67,13 @@ static pst_status parse(const char *path, const char *text, size_t bytes,
                         pst_csv_options *options, pst_error *err)
 {
     json_error_t why;
+    errno = 0;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    /* jansson may have left characters out, and says nothing about it. */
+    if (errno == ENOMEM) {
+        json_decref(root);
+        return pst_error_no_memory(err, path, bytes);
+    }
     if (root == NULL)
         return pst_error_set_at(err, PST_EFORMAT, path, why.line,
                                 "this is not JSON: %s", why.text);
@@ -108,10 +115,10 @@ pst_status pst__csv_meta_read(const pst_env *env, const char *path,
 }
 
 static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
-                             const char *meta, pst_error *err)
+                             const char *path, pst_file_writer **out, pst_error *err)
 {
     pst_file_writer *writer;
-    pst_status status = pst_file_create(env, meta, &writer, err);
+    pst_status status = pst_file_create(env, path, &writer, err);
     if (status != PST_OK)
         return status;
     status = pst_file_printf(
@@ -124,27 +131,50 @@ static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
     if (status == PST_OK)
         status = pst_file_printf(writer, err, "}\n");
     if (status == PST_OK)
-        return pst_file_commit(writer, err);
-    pst_file_discard(writer);
+        *out = writer;
+    else
+        pst_file_discard(writer);
     return status;
 }
 
-pst_status pst__csv_meta_write(const pst_env *env, const pst_schedule *schedule,
-                               const char *path, pst_error *err)
+pst_status pst__csv_meta_begin(const pst_env *env, const pst_schedule *schedule,
+                               const char *path, pst__csv_meta *meta, pst_error *err)
 {
+    const int kind = pst__os_kind(path, NULL);
+    *meta = (pst__csv_meta){.env = env};
     /* A redirected standard output is a file too, but not one of this name. */
-    if (strncmp(path, "/dev/", 5) == 0 || pst__os_kind(path, NULL) != REGULAR)
+    if (strncmp(path, "/dev/", 5) == 0 || (kind != ABSENT && kind != REGULAR))
         return PST_OK;
-    char *meta = meta_path(env, path);
-    if (meta == NULL)
+    meta->path = meta_path(env, path);
+    if (meta->path == NULL)
         return pst_error_no_memory(err, path, strlen(path));
     pst_status status = PST_OK;
     if (pst_schedule_replicas(schedule) > 1 || pst_schedule_slices(schedule) > 1 ||
         pst_schedule_is_extended(schedule))
-        status = write_meta(env, schedule, meta, err);
-    else if (pst__os_kind(meta, NULL) == REGULAR && pst__os_unlink(meta) != 0)
-        status = pst_error_set(
-            err, PST_EIO, "%s: it cannot be removed, and is of another list", meta);
-    pst_release(env, meta);
+        status = write_meta(env, schedule, meta->path, &meta->writer, err);
+    if (status != PST_OK)
+        pst__csv_meta_discard(meta);
     return status;
+}
+
+pst_status pst__csv_meta_commit(pst__csv_meta *meta, pst_error *err)
+{
+    pst_status status = PST_OK;
+    if (meta->writer != NULL)
+        status = pst_file_commit(meta->writer, err);
+    else if (meta->path != NULL && pst__os_kind(meta->path, NULL) == REGULAR &&
+             pst__os_unlink(meta->path) != 0)
+        status = pst_error_set(err, PST_EIO,
+                               "%s: it cannot be removed, and is of another list",
+                               meta->path);
+    meta->writer = NULL;
+    pst__csv_meta_discard(meta);
+    return status;
+}
+
+void pst__csv_meta_discard(pst__csv_meta *meta)
+{
+    pst_file_discard(meta->writer);
+    pst_release(meta->env, meta->path);
+    *meta = (pst__csv_meta){.env = meta->env};
 }

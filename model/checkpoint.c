@@ -117,15 +117,15 @@ static void prune(const pst_env *env, const char *dir)
     pst_status status = list_steps(env, dir, &list, &err);
     for (size_t i = KEPT; status == PST_OK && i < list.count; i++)
         if (path_of(path, dir, list.steps[i], ""))
-            status = pst__folder_remove(env, path, &err);
+            status = pst__folder_remove(path, &err);
     if (status != PST_OK)
         warn(env, &err);
     pst_release(env, list.steps);
 }
 
 /* The finished folder takes its name. */
-static pst_status publish(const pst_env *env, const char *dir, const char *unfinished,
-                          const char *finished, pst_error *err)
+static pst_status publish(const char *dir, const char *unfinished, const char *finished,
+                          pst_error *err)
 {
     const bool again = pst__folder_has(finished);
     pst_status status = again ? pst__folder_exchange(unfinished, finished, err)
@@ -133,7 +133,7 @@ static pst_status publish(const pst_env *env, const char *dir, const char *unfin
     if (status == PST_OK)
         status = pst__folder_sync(dir, err);
     if (status == PST_OK && again)
-        status = pst__folder_remove(env, unfinished, err);
+        status = pst__folder_remove(unfinished, err);
     return status;
 }
 
@@ -160,18 +160,18 @@ pst_status pst_checkpoint_save(const pst_env *env, const char *dir,
         return pst_error_set(err, PST_EINVAL, "%.100s...: this path is too long", dir);
     pst_status status = pst__folder_make(env, dir, err);
     if (status == PST_OK && pst__folder_has(unfinished))
-        status = pst__folder_remove(env, unfinished, err);
+        status = pst__folder_remove(unfinished, err);
     if (status == PST_OK)
         status = pst__folder_make(env, unfinished, err);
     if (status != PST_OK)
         return status;
     status = write_files(env, unfinished, state, err);
     if (status == PST_OK)
-        status = publish(env, dir, unfinished, finished, err);
+        status = publish(dir, unfinished, finished, err);
     if (status == PST_OK)
         prune(env, dir);
     else
-        pst__folder_remove(env, unfinished, NULL);
+        pst__folder_remove(unfinished, NULL);
     return status;
 }
 

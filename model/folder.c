@@ -13,9 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PATH_SIZE = 4096 + 256 }; /* of a folder, and of a name in it              */
+
 static pst_status refused(pst_error *err, const char *path)
 {
-    return pst_error_set(err, PST_EIO, "%s: %s", path, strerror(errno));
+    const pst_status status = errno == ENOMEM ? PST_ENOMEM : PST_EIO;
+    return pst_error_set(err, status, "%s: %s", path, strerror(errno));
 }
 
 static bool is_folder(const char *path)
@@ -114,7 +117,7 @@ static int exchange(const char *from, const char *to)
     if (errno != EINVAL && errno != ENOSYS)
         return -1;
 #endif
-    char aside[4096];
+    char aside[PATH_SIZE];
     if ((size_t)snprintf(aside, sizeof aside, "%s.old", to) >= sizeof aside) {
         errno = ENAMETOOLONG;
         return -1;
@@ -132,30 +135,20 @@ pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err
     return PST_OK;
 }
 
-typedef struct removal {
-    const pst_env *env;
-    const char *path;
-} removal;
-
 static pst_status remove_file(void *user, const char *name, pst_error *err)
 {
-    const removal *r = user;
-    const size_t room = strlen(r->path) + strlen(name) + 2;
-    char *file = pst_allocate(r->env, room);
-    if (file == NULL)
-        return pst_error_no_memory(err, "a path", room);
-    snprintf(file, room, "%s/%s", r->path, name);
-    pst_status status = PST_OK;
-    if (unlink(file) != 0 && errno != ENOENT)
-        status = refused(err, file);
-    pst_release(r->env, file);
-    return status;
+    const char *folder = user;
+    char file[PATH_SIZE];
+    if ((size_t)snprintf(file, sizeof file, "%s/%s", folder, name) >= sizeof file)
+        errno = ENAMETOOLONG;
+    else if (unlink(file) == 0 || errno == ENOENT)
+        return PST_OK;
+    return refused(err, file);
 }
 
-pst_status pst__folder_remove(const pst_env *env, const char *path, pst_error *err)
+pst_status pst__folder_remove(const char *path, pst_error *err)
 {
-    removal r = {env, path};
-    pst_status status = pst__folder_list(path, remove_file, &r, err);
+    pst_status status = pst__folder_list(path, remove_file, (void *)path, err);
     if (status == PST_OK && rmdir(path) != 0)
         status = refused(err, path);
     return status;

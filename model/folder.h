@@ -28,8 +28,8 @@ pst_status pst__folder_rename(const char *from, const char *to, pst_error *err);
 pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err);
 
 /* Remove the folder and the files in it. A folder within it is left alone, which makes
- * the removal fail. */
-pst_status pst__folder_remove(const pst_env *env, const char *path, pst_error *err);
+ * the removal fail. It needs next to no memory, as it comes after what failed. */
+pst_status pst__folder_remove(const char *path, pst_error *err);
 
 /* Is there a file or folder of this path? False also where one may not look. */
 bool pst__folder_has(const char *path);

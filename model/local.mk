@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/attention.c \
 	%D%/blas.c \
 	%D%/block.c \
+	%D%/careful_json.c \
 	%D%/checkpoint.c \
 	%D%/digest.c \
 	%D%/embedding.c \
@@ -39,6 +40,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/trainer_files.c \
 	%D%/adamw.h \
 	%D%/block.h \
+	%D%/careful_json.h \
 	%D%/carve.h \
 	%D%/cut.h \
 	%D%/digest.h \

@@ -3,10 +3,11 @@
 #include "model/manifest.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <penstock/file.h>
+
+#include "model/careful_json.h"
 
 enum { VERSION = 1 };
 
@@ -16,37 +17,54 @@ struct pst__manifest {
     json_t *content; /* borrowed from root                                     */
 };
 
+/* Like all that makes a value here: NULL where memory is out. */
+static json_t *checked(json_t *value, int failed)
+{
+    if (failed == 0)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 static json_t *digests(const pst_tensor *tensors, size_t count)
 {
     json_t *all = json_object();
-    for (size_t i = 0; i < count; i++) {
+    int failed = 0;
+    for (size_t i = 0; failed == 0 && i < count; i++) {
         char text[PST_DIGEST_TEXT_SIZE];
         pst__digest_floats(tensors[i].data, tensors[i].count, text);
-        json_object_set_new(all, tensors[i].name, json_string(text));
+        failed = json_object_set_new(all, tensors[i].name, json_string(text));
     }
-    return all;
+    return checked(all, failed);
+}
+
+static json_t *settings_of(const pst_checkpoint *state)
+{
+    json_t *all = json_object();
+    int failed = 0;
+    for (size_t i = 0; i < state->setting_count; i++)
+        failed |= json_object_set_new(all, state->settings[i].name,
+                                      json_string(state->settings[i].value));
+    return checked(all, failed);
 }
 
 static json_t *make_content(const pst_checkpoint *state)
 {
-    json_t *settings = json_object();
-    for (size_t i = 0; i < state->setting_count; i++)
-        json_object_set_new(settings, state->settings[i].name,
-                            json_string(state->settings[i].value));
     return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step,
-                     "settings", settings, "weights",
+                     "settings", settings_of(state), "weights",
                      digests(state->weights, state->weight_count), "optimizer",
                      digests(state->optimizer, state->optimizer_count));
 }
 
 /* SHA-256 of the content, written in one canonical way. False: no memory. */
-static int content_digest(const json_t *content, char text[PST_DIGEST_TEXT_SIZE])
+static int content_digest(const pst_env *env, const json_t *content,
+                          char text[PST_DIGEST_TEXT_SIZE])
 {
-    char *written = json_dumps(content, JSON_COMPACT | JSON_SORT_KEYS);
+    char *written = pst__json_dump(env, content, JSON_COMPACT | JSON_SORT_KEYS);
     if (written == NULL)
         return 0;
     pst__digest_bytes(written, strlen(written), text);
-    free(written);
+    pst_release(env, written);
     return 1;
 }
 
@@ -70,16 +88,16 @@ pst_status pst__manifest_write(const pst_env *env, const char *path,
     char digest[PST_DIGEST_TEXT_SIZE];
     char *text = NULL;
     json_t *content = make_content(state);
-    if (content != NULL && content_digest(content, digest)) {
+    if (content != NULL && content_digest(env, content, digest)) {
         json_t *root = json_pack("{s:i, s:s, s:O}", "penstock_checkpoint", VERSION,
                                  "sha256", digest, "content", content);
-        text = json_dumps(root, JSON_INDENT(2));
+        text = pst__json_dump(env, root, JSON_INDENT(2));
         json_decref(root);
     }
     json_decref(content);
     pst_status status = text != NULL ? write_text(env, path, text, err)
                                      : pst_error_no_memory(err, path, 0);
-    free(text);
+    pst_release(env, text);
     return status;
 }
 
@@ -99,7 +117,7 @@ static pst_status check(pst__manifest *manifest, const char *path, pst_error *er
         json_integer_value(version) != VERSION)
         return pst_error_set(err, PST_EFORMAT,
                              "%s: this is not a checkpoint's manifest", path);
-    if (!content_digest(manifest->content, digest))
+    if (!content_digest(&manifest->env, manifest->content, digest))
         return pst_error_no_memory(err, path, 0);
     if (strcmp(digest, written) != 0)
         return pst_error_set(err, PST_EFORMAT, "%s: its checksum is wrong", path);
@@ -122,8 +140,11 @@ pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifes
     }
     if (env != NULL)
         manifest->env = *env;
-    manifest->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
-    if (manifest->root == NULL)
+    bool no_memory;
+    manifest->root = pst__json_load(text, bytes, &why, &no_memory);
+    if (no_memory)
+        status = pst_error_no_memory(err, path, bytes);
+    else if (manifest->root == NULL)
         status = pst_error_set(err, PST_EFORMAT, "%s: line %d: this is not JSON", path,
                                why.line);
     else

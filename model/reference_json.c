@@ -8,6 +8,8 @@
 #include <penstock/reference.h>
 #include <penstock/text.h>
 
+#include "model/careful_json.h"
+
 enum { PATH_SIZE = 1024, FILE_LIMIT = 64 << 20 };
 
 /* One open JSON file, for messages that name it. */
@@ -28,8 +30,11 @@ static pst_status load(const pst_env *env, document *doc, const char *stem,
     if (status != PST_OK)
         return status;
     json_error_t found;
-    doc->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &found);
+    bool no_memory;
+    doc->root = pst__json_load(text, bytes, &found, &no_memory);
     pst_release(env, text);
+    if (no_memory)
+        return pst_error_no_memory(err, doc->path, bytes);
     if (doc->root == NULL)
         return pst_error_set_at(err, PST_EFORMAT, doc->path, found.line, "%s",
                                 found.text);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/careful_json.h"
 #include "model/little_endian.h"
 #include "model/reader.h"
 
@@ -231,7 +232,10 @@ static pst_status parse_header(pst_safetensors *file, const char *text, size_t b
                                pst_error *err)
 {
     json_error_t why;
-    file->header = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    bool no_memory;
+    file->header = pst__json_load(text, bytes, &why, &no_memory);
+    if (no_memory)
+        return pst_error_no_memory(err, path_of(file), bytes);
     if (!file->header)
         return pst_error_set(err, PST_EFORMAT, "%s: the header is not JSON: %s",
                              path_of(file), why.text);

@@ -8,6 +8,7 @@
 
 #include <penstock/file.h>
 
+#include "model/careful_json.h"
 #include "model/little_endian.h"
 
 static int by_name(const void *a, const void *b)
@@ -16,19 +17,27 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
+/* NULL: no memory. */
 static json_t *describe(const pst_tensor *tensor, uint64_t begin)
 {
     json_t *shape = json_array();
+    int failed = 0;
     for (int i = 0; i < tensor->dims; i++)
-        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+        failed |=
+            json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+    if (failed) {
+        json_decref(shape);
+        return NULL;
+    }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape,
                      "data_offsets", (json_int_t)begin,
                      (json_int_t)(begin + tensor->count * sizeof(float)));
 }
 
-/* The header as text, malloc's memory; NULL: no memory. */
-static char *make_header(const pst_tensor *const *sorted, size_t count,
-                         const pst_metadata *metadata, size_t metadata_count)
+/* The header as text; NULL: no memory. */
+static char *make_header(const pst_env *env, const pst_tensor *const *sorted,
+                         size_t count, const pst_metadata *metadata,
+                         size_t metadata_count)
 {
     json_t *header = json_object();
     uint64_t at = 0;
@@ -44,7 +53,7 @@ static char *make_header(const pst_tensor *const *sorted, size_t count,
         failed |= json_object_set_new(header, sorted[i]->name, describe(sorted[i], at));
         at += sorted[i]->count * sizeof(float);
     }
-    char *text = failed ? NULL : json_dumps(header, JSON_COMPACT);
+    char *text = failed ? NULL : pst__json_dump(env, header, JSON_COMPACT);
     json_decref(header);
     return text;
 }
@@ -109,12 +118,12 @@ pst_status pst_safetensors_write(const pst_env *env, const char *path,
         sorted[i] = &tensors[i];
     qsort(sorted, count, sizeof *sorted, by_name);
     pst_status status;
-    char *header = make_header(sorted, count, metadata, metadata_count);
+    char *header = make_header(env, sorted, count, metadata, metadata_count);
     if (header)
         status = write_file(env, path, header, sorted, count, err);
     else
         status = pst_error_no_memory(err, path, 0);
-    free(header);
+    pst_release(env, header);
     pst_release(env, sorted);
     return status;
 }

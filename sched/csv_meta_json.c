@@ -2,7 +2,9 @@
 /* csv_meta_json.c - see csv_meta.h. */
 #include "sched/csv_meta.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +12,7 @@
 
 #include "sched/os.h"
 
-enum { FORM = 1, FILE_LIMIT = 1 << 20, REGULAR = 1 };
+enum { FORM = 1, FILE_LIMIT = 1 << 20, ABSENT = 0, REGULAR = 1 };
 
 static const char ending[] = ".meta.json";
 
@@ -62,11 +64,46 @@ static pst_status take_extension(const json_t *root, const char *path,
                             "\"weight_policy\" must be \"stash\" or \"double\"");
 }
 
+typedef struct source {
+    const char *next;
+    const char *end;
+    bool no_memory;
+} source;
+
+/* One byte a call: whether jansson could keep the one before stands in errno, until it
+ * has read the number or the word that the byte belongs to. */
+static size_t give_byte(void *buffer, size_t room, void *user)
+{
+    source *from = user;
+    from->no_memory |= errno == ENOMEM;
+    if (from->no_memory || from->next == from->end || room == 0)
+        return 0;
+    *(char *)buffer = *from->next++;
+    return 1;
+}
+
+/* NULL where it is not JSON or memory was out, for want of which jansson 2.14 leaves
+ * characters out without a word. */
+static json_t *load(const char *text, size_t bytes, json_error_t *why, bool *no_memory)
+{
+    source from = {.next = text, .end = text + bytes};
+    errno = 0;
+    json_t *root = json_load_callback(give_byte, &from, JSON_REJECT_DUPLICATES, why);
+    *no_memory = from.no_memory || errno == ENOMEM;
+    if (!*no_memory)
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
 static pst_status parse(const char *path, const char *text, size_t bytes,
                         pst_csv_options *options, pst_error *err)
 {
     json_error_t why;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    bool no_memory;
+    json_t *root = load(text, bytes, &why, &no_memory);
+    if (no_memory)
+        return pst_error_no_memory(err, path, bytes);
     if (root == NULL)
         return pst_error_set_at(err, PST_EFORMAT, path, why.line,
                                 "this is not JSON: %s", why.text);
@@ -108,10 +145,10 @@ pst_status pst__csv_meta_read(const pst_env *env, const char *path,
 }
 
 static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
-                             const char *meta, pst_error *err)
+                             const char *path, pst_file_writer **out, pst_error *err)
 {
     pst_file_writer *writer;
-    pst_status status = pst_file_create(env, meta, &writer, err);
+    pst_status status = pst_file_create(env, path, &writer, err);
     if (status != PST_OK)
         return status;
     status = pst_file_printf(
@@ -124,27 +161,50 @@ static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
     if (status == PST_OK)
         status = pst_file_printf(writer, err, "}\n");
     if (status == PST_OK)
-        return pst_file_commit(writer, err);
-    pst_file_discard(writer);
+        *out = writer;
+    else
+        pst_file_discard(writer);
     return status;
 }
 
-pst_status pst__csv_meta_write(const pst_env *env, const pst_schedule *schedule,
-                               const char *path, pst_error *err)
+pst_status pst__csv_meta_begin(const pst_env *env, const pst_schedule *schedule,
+                               const char *path, pst__csv_meta *meta, pst_error *err)
 {
+    const int kind = pst__os_kind(path, NULL);
+    *meta = (pst__csv_meta){.env = env};
     /* A redirected standard output is a file too, but not one of this name. */
-    if (strncmp(path, "/dev/", 5) == 0 || pst__os_kind(path, NULL) != REGULAR)
+    if (strncmp(path, "/dev/", 5) == 0 || (kind != ABSENT && kind != REGULAR))
         return PST_OK;
-    char *meta = meta_path(env, path);
-    if (meta == NULL)
+    meta->path = meta_path(env, path);
+    if (meta->path == NULL)
         return pst_error_no_memory(err, path, strlen(path));
     pst_status status = PST_OK;
     if (pst_schedule_replicas(schedule) > 1 || pst_schedule_slices(schedule) > 1 ||
         pst_schedule_is_extended(schedule))
-        status = write_meta(env, schedule, meta, err);
-    else if (pst__os_kind(meta, NULL) == REGULAR && pst__os_unlink(meta) != 0)
-        status = pst_error_set(
-            err, PST_EIO, "%s: it cannot be removed, and is of another list", meta);
-    pst_release(env, meta);
+        status = write_meta(env, schedule, meta->path, &meta->writer, err);
+    if (status != PST_OK)
+        pst__csv_meta_discard(meta);
     return status;
+}
+
+pst_status pst__csv_meta_commit(pst__csv_meta *meta, pst_error *err)
+{
+    pst_status status = PST_OK;
+    if (meta->writer != NULL)
+        status = pst_file_commit(meta->writer, err);
+    else if (meta->path != NULL && pst__os_kind(meta->path, NULL) == REGULAR &&
+             pst__os_unlink(meta->path) != 0)
+        status = pst_error_set(err, PST_EIO,
+                               "%s: it cannot be removed, and is of another list",
+                               meta->path);
+    meta->writer = NULL;
+    pst__csv_meta_discard(meta);
+    return status;
+}
+
+void pst__csv_meta_discard(pst__csv_meta *meta)
+{
+    pst_file_discard(meta->writer);
+    pst_release(meta->env, meta->path);
+    *meta = (pst__csv_meta){.env = meta->env};
 }

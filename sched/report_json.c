@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report_json.c - reports as JSON. */
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <penstock/report_json.h>
 
+/* Like all that makes a value here: NULL where memory is out. */
+static json_t *checked(json_t *value, int failed)
+{
+    if (failed == 0)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 static json_t *whole_numbers(const int *values, int count)
 {
     json_t *array = json_array();
+    int failed = 0;
     for (int i = 0; i < count; i++)
-        json_array_append_new(array, json_integer(values[i]));
-    return array;
+        failed |= json_array_append_new(array, json_integer(values[i]));
+    return checked(array, failed);
 }
 
 static json_t *real_numbers(const double *values, int count)
 {
     json_t *array = json_array();
+    int failed = 0;
     for (int i = 0; i < count; i++)
-        json_array_append_new(array, json_real(values[i]));
-    return array;
+        failed |= json_array_append_new(array, json_real(values[i]));
+    return checked(array, failed);
 }
 
 /* A name or message as a JSON string, which is UTF-8: other bytes become '?'. */
@@ -38,15 +50,18 @@ static json_t *words(const char *text)
 /* The text of `root`, which is given up, in the caller's kind of memory. */
 static pst_status finish(const pst_env *env, json_t *root, char **text, pst_error *err)
 {
-    char *dumped = root != NULL
-                       ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12))
-                       : NULL;
+    /* Not json_dumps(), which leaves words out where memory is out. */
+    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(12);
+    const size_t bytes = json_dumpb(root, NULL, 0, flags);
+    char *dumped = bytes > 0 ? pst_allocate(env, bytes + 1) : NULL;
+    const bool whole =
+        dumped != NULL && json_dumpb(root, dumped, bytes, flags) == bytes;
     json_decref(root);
-    char *copy = dumped != NULL ? pst_copy_text(env, dumped) : NULL;
-    free(dumped);
-    if (copy == NULL)
-        return pst_error_no_memory(err, "a report", 0);
-    *text = copy;
+    if (!whole) {
+        pst_release(env, dumped);
+        return pst_error_no_memory(err, "a report", bytes);
+    }
+    *text = dumped;
     return PST_OK;
 }
 
@@ -63,18 +78,19 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
         "longest_rank", s->bubble.longest_rank, "busy", real_numbers(s->busy, s->ranks),
         "peak_activations", whole_numbers(s->peak_activations, s->ranks),
         "max_queue_depth", s->max_queue_depth);
+    int failed = 0;
     if (s->updates > 0) {
-        json_object_set_new(root, "updates", json_integer(s->updates));
-        json_object_set_new(root, "weight_versions",
-                            whole_numbers(s->weight_versions, s->ranks));
+        failed |= json_object_set_new(root, "updates", json_integer(s->updates));
+        failed |= json_object_set_new(root, "weight_versions",
+                                      whole_numbers(s->weight_versions, s->ranks));
     }
     if (form != NULL)
-        json_object_set_new(root, "closed_form",
-                            json_pack("{s:f, s:i, s:i, s:s}", "makespan",
-                                      form->makespan, "peak_first_rank",
-                                      form->peak_first_rank, "peak_last_rank",
-                                      form->peak_last_rank, "formula", form->formula));
-    return finish(env, root, text, err);
+        failed |= json_object_set_new(
+            root, "closed_form",
+            json_pack("{s:f, s:i, s:i, s:s}", "makespan", form->makespan,
+                      "peak_first_rank", form->peak_first_rank, "peak_last_rank",
+                      form->peak_last_rank, "formula", form->formula));
+    return finish(env, checked(root, failed), text, err);
 }
 
 pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,

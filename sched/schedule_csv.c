@@ -467,15 +467,21 @@ pst_status pst_schedule_write_csv(const pst_env *env, const pst_schedule *schedu
                                   const char *path, pst_error *err)
 {
     pst_file_writer *writer;
+    pst__csv_meta meta;
     pst_status status = pst_file_create(env, path, &writer, err);
     if (status != PST_OK)
         return status;
     for (int rank = 0; rank < pst_schedule_ranks(schedule) && status == PST_OK; rank++)
         status = write_row(writer, schedule, rank, err);
+    if (status == PST_OK)
+        status = pst__csv_meta_begin(env, schedule, path, &meta, err);
     if (status != PST_OK) {
         pst_file_discard(writer);
         return status;
     }
     status = pst_file_commit(writer, err);
-    return status == PST_OK ? pst__csv_meta_write(env, schedule, path, err) : status;
+    if (status == PST_OK)
+        return pst__csv_meta_commit(&meta, err);
+    pst__csv_meta_discard(&meta);
+    return status;
 }

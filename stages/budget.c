@@ -2,23 +2,41 @@
 /* budget.c - the CPU budget, from affinity and from cgroup quotas. */
 #include "stages/budget.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stages/thread.h"
 
-enum { PATH_BYTES = 1024 };
+enum { PATH_BYTES = 1024, GROUPS_BYTES = 16384 };
+
+/* What a file begins with; all that these have, in their few lines. By hand, since a
+ * budget must not depend on whether stdio finds memory. */
+static bool read_start(const char *path, char *text, size_t size)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t got = 0;
+    if (file < 0)
+        return false;
+    while (used + 1 < size && (got = read(file, text + used, size - used - 1)) != 0)
+        if (got > 0)
+            used += (size_t)got;
+        else if (errno != EINTR)
+            break;
+    close(file);
+    text[used] = '\0';
+    return used > 0;
+}
 
 /* The first line of a file, without its newline. */
 static bool read_line(const char *path, char *line, size_t size)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const bool got = fgets(line, (int)size, file) != NULL;
-    fclose(file);
+    const bool got = read_start(path, line, size);
     if (got)
         line[strcspn(line, "\n")] = '\0';
     return got;
@@ -116,7 +134,6 @@ static void follow_line(const char *root, char *line, pst_cpu_budget_info *info)
     const bool version2 = length == 0;
     if (!version2 && !names_cpu(list, length))
         return;
-    group[strcspn(group, "\n")] = '\0';
     for (const char *const *mount = mounts[version2]; *mount; mount++) {
         char path[PATH_BYTES];
         if ((size_t)snprintf(path, sizeof path, "%s%s", root, *mount) < sizeof path)
@@ -126,14 +143,18 @@ static void follow_line(const char *root, char *line, pst_cpu_budget_info *info)
 
 void pst__cpu_budget_at(const char *root, int allowed, pst_cpu_budget_info *info)
 {
-    char line[PATH_BYTES];
+    char path[PATH_BYTES];
+    char groups[GROUPS_BYTES];
     *info = (pst_cpu_budget_info){.allowed = allowed};
-    snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
-    FILE *groups = fopen(line, "re");
-    while (groups && fgets(line, sizeof line, groups))
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    char *line = read_start(path, groups, sizeof groups) ? groups : NULL;
+    while (line) {
+        char *end = strchr(line, '\n');
+        if (end)
+            *end = '\0';
         follow_line(root, line, info);
-    if (groups)
-        fclose(groups);
+        line = end ? end + 1 : NULL;
+    }
     info->cpus = allowed > 0 ? allowed : INT_MAX;
     if (info->quota > 0 && info->quota < info->cpus)
         info->cpus = info->quota < 1 ? 1 : (int)info->quota;

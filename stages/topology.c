@@ -29,16 +29,22 @@ static pst_status describe(pst_topology *topology, const char *synthetic,
         return pst_error_set(err, PST_EINVAL,
                              "a synthetic topology and an XML topology were both "
                              "given; one of them would work");
+    errno = 0;
     if (synthetic && hwloc_topology_set_synthetic(topology->hwloc, synthetic) != 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "topology '%s' is not hwloc's synthetic form; the levels "
-                             "go from the root to 'pu', as in 'pack:2 core:4 pu:2'",
-                             synthetic);
+        return errno == ENOMEM
+                   ? pst_error_no_memory(err, "the topology", 0)
+                   : pst_error_set(
+                         err, PST_EINVAL,
+                         "topology '%s' is not hwloc's synthetic form; the levels "
+                         "go from the root to 'pu', as in 'pack:2 core:4 pu:2'",
+                         synthetic);
     if (xml && hwloc_topology_set_xml(topology->hwloc, xml) != 0)
-        return pst_error_set(err, PST_EINVAL,
-                             "topology file %s cannot be read as hwloc XML; "
-                             "'lstopo FILE.xml' writes such a file",
-                             xml);
+        return errno == ENOMEM
+                   ? pst_error_no_memory(err, "the topology", 0)
+                   : pst_error_set(err, PST_EINVAL,
+                                   "topology file %s cannot be read as hwloc XML; "
+                                   "'lstopo FILE.xml' writes such a file",
+                                   xml);
     return PST_OK;
 }
 

@@ -105,8 +105,10 @@ pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,
         (status =
              resolve_list("backward-input", c->backward_input, schedule, i, err)) ||
         (status =
-             resolve_list("backward-weight", c->backward_weight, schedule, w, err)))
+             resolve_list("backward-weight", c->backward_weight, schedule, w, err))) {
+        costs_free(c);
         return status;
+    }
     *out = (pst_costs){.forward = f,
                        .backward_input = i,
                        .backward_weight = w,

@@ -208,8 +208,9 @@ static cairo_surface_t *open_surface(draw_format format, pst_file_writer *writer
     }
 }
 
-static void draw_all(cairo_surface_t *surface, const scene *const *scenes, int count,
-                     double width, double scale)
+/* What went wrong on the way, which the surface does not know. */
+static cairo_status_t draw_all(cairo_surface_t *surface, const scene *const *scenes,
+                               int count, double width, double scale)
 {
     cairo_t *cr = cairo_create(surface);
     cairo_set_source_rgb(cr, 1, 1, 1);
@@ -222,7 +223,9 @@ static void draw_all(cairo_surface_t *surface, const scene *const *scenes, int c
         y += height_of(scenes[i]);
     }
     cairo_show_page(cr);
+    const cairo_status_t drawn = cairo_status(cr);
     cairo_destroy(cr);
+    return drawn;
 }
 
 int draw_cairo_format(const char *path, draw_format *format)
@@ -253,8 +256,7 @@ pst_status draw_cairo(const scene *const *scenes, int count, draw_format format,
     if (status != PST_OK)
         return status;
     cairo_surface_t *surface = open_surface(format, writer, width, height);
-    draw_all(surface, scenes, count, width, scale);
-    cairo_status_t drawn = cairo_surface_status(surface);
+    cairo_status_t drawn = draw_all(surface, scenes, count, width, scale);
     if (drawn == CAIRO_STATUS_SUCCESS && format == DRAW_PNG)
         drawn = cairo_surface_write_to_png_stream(surface, write_bytes, writer);
     cairo_surface_finish(surface);

@@ -37,6 +37,23 @@ static pst_status report_json(const pst_schedule *schedule, const pst_error *fou
     return status;
 }
 
+/* Everything there is to say on standard output, or a failure; the exit status. */
+static int report(const pst_schedule *schedule, const pst_error *found,
+                  const pst_error *rendezvous, int json)
+{
+    pst_error err = PST_ERROR_INIT;
+    /* Without memory nothing has been found out. */
+    if (found->status == PST_ENOMEM || (found->status != PST_OK && !json))
+        return say_failure(found);
+    if (rendezvous->status == PST_ENOMEM)
+        return say_failure(rendezvous);
+    if (!json)
+        print_verdict(schedule, rendezvous);
+    else if (report_json(schedule, found, rendezvous, &err) != PST_OK)
+        return say_failure(&err);
+    return found->status == PST_OK ? 0 : 1;
+}
+
 int pipesim_check(int argc, char **argv)
 {
     pst_shape shape = {.ranks = 0};
@@ -78,7 +95,7 @@ int pipesim_check(int argc, char **argv)
     if (exit_status != OPTIONS_GO_ON)
         return exit_status;
     pst_schedule *schedule = NULL;
-    pst_error found = PST_ERROR_INIT, rendezvous = PST_ERROR_INIT, err = PST_ERROR_INIT;
+    pst_error found = PST_ERROR_INIT, rendezvous = PST_ERROR_INIT;
     pst_status status = source_file(path, &shape, &file, &schedule, &found);
     if (status == PST_OK)
         status = pst_schedule_check(NULL, schedule, &found);
@@ -90,13 +107,7 @@ int pipesim_check(int argc, char **argv)
         status = pst_schedule_check_tags(schedule, tag_bound, &found);
     if (status == PST_OK)
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
-    exit_status = status == PST_OK ? 0 : 1;
-    if (json && report_json(schedule, &found, &rendezvous, &err) != PST_OK)
-        exit_status = say_failure(&err);
-    else if (!json && status == PST_OK)
-        print_verdict(schedule, &rendezvous);
-    else if (!json)
-        say_failure(&found);
+    exit_status = report(schedule, &found, &rendezvous, json);
     pst_schedule_destroy(schedule);
     return exit_status;
 }

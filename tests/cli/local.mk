@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tests/cli - the two programs by their command lines.
 
+# To be preloaded, so shared; libtool builds what is not to be installed as an archive.
+check_LTLIBRARIES += %D%/fail_malloc.la
+%C%_fail_malloc_la_SOURCES = %D%/fail_malloc.c
+%C%_fail_malloc_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+%C%_fail_malloc_la_LIBADD = -ldl
+
 EXTRA_DIST += %D%/lib.sh
 dist_check_SCRIPTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
 	%D%/binding.sh \
 	%D%/fault.sh \
+	%D%/memory.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
@@ -16,6 +23,7 @@ TESTS += \
 	%D%/bad_input.sh \
 	%D%/binding.sh \
 	%D%/fault.sh \
+	%D%/memory.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \

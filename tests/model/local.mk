@@ -52,6 +52,11 @@ check_PROGRAMS += %D%/test_checkpoint
 %C%_test_checkpoint_LDADD = $(model_test_libs)
 TESTS += %D%/test_checkpoint
 
+check_PROGRAMS += %D%/test_memory
+%C%_test_memory_LDADD = $(model_test_libs) $(JANSSON_LIBS)
+%C%_test_memory_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+TESTS += %D%/test_memory
+
 check_PROGRAMS += %D%/test_kernels
 %C%_test_kernels_LDADD = $(model_test_libs)
 TESTS += %D%/test_kernels

@@ -47,14 +47,17 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
     pst_status status = pst_schedule_create(NULL, s.schedule, &shape, &schedule, err);
     if (status != PST_OK)
         return status;
-    const pst_trainer_options options = {
-        .model = s.model,
-        .optimizer = s.optimizer,
-        .batch = s.batch,
-        .schedule = schedule,
-        .seed = s.seed,
-        .pipeline = {.team = s.team, .delay_seed = s.delay_seed}};
-    status = pst_trainer_create(NULL, &options, out, err);
+    const pst_trainer_options options = {.model = s.model,
+                                         .optimizer = s.optimizer,
+                                         .batch = s.batch,
+                                         .schedule = schedule,
+                                         .seed = s.seed,
+                                         .pipeline = {.team = s.team,
+                                                      .delay_seed = s.delay_seed,
+                                                      .topology_synthetic = s.topology},
+                                         .decorate = s.decorate,
+                                         .decorate_user = s.decorate_user};
+    status = pst_trainer_create(s.env, &options, out, err);
     pst_schedule_destroy(schedule);
     return status;
 }

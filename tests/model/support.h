@@ -20,6 +20,10 @@ typedef struct small {
     uint64_t seed;        /* 0 is 0                                            */
     pst_gpt_config model; /* 4 layers, 2 heads, width 16, context 8, 32 tokens */
     pst_adamw optimizer;
+    const pst_env *env;   /* NULL: malloc's memory                             */
+    const char *topology; /* hwloc's synthetic form; NULL: this machine        */
+    pst_status (*decorate)(void *user, pst_stage *stages, int count, pst_error *err);
+    void *decorate_user;
 } small;
 
 /* Ends the test where it cannot be made. */

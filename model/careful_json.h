@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * careful_json.h - JSON read whole and written whole.
+ *
+ * Where memory is out, jansson 2.14 leaves characters out of what it reads, and words
+ * out of what json_dumps() writes, without a word about it.
+ */
+#ifndef PST_MODEL_CAREFUL_JSON_H
+#define PST_MODEL_CAREFUL_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <penstock/env.h>
+
+struct json_t;
+struct json_error_t;
+
+/* NULL where it is not JSON, which *why tells, or where memory was out. */
+struct json_t *pst__json_load(const char *text, size_t bytes, struct json_error_t *why,
+                              bool *no_memory);
+
+/* As text in env's memory; NULL where memory was out, or `root` is NULL. */
+char *pst__json_dump(const pst_env *env, const struct json_t *root, size_t flags);
+
+#endif

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # binding.sh - where workers go, and the same weights where the system says no: calls
-# that strace refuses, one CPU, a cgroup with the quota of one CPU.
+# that strace refuses, one CPU.
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 machines=$(cd "${srcdir:-.}" && pwd)/tests/data/machines
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
@@ -123,46 +123,6 @@ if strace -f -o /dev/null -e trace=mbind -e inject=mbind:error=EPERM true 2>/dev
     same 'all refused: one warning' 1 "$(wc -l <../err | tr -d ' ')"
 else
     skip 'refused calls, since strace does not work'
-fi
-
-# make_group: one that may use one CPU, in a folder of version 1 or 2; sets $group.
-make_group() {
-    group=/sys/fs/cgroup/cpu/penstock-$$
-    mkdir "$group" 2>/dev/null && {
-        echo 100000 >"$group/cpu.cfs_period_us" &&
-            echo 100000 >"$group/cpu.cfs_quota_us" && return
-        rmdir "$group"
-        return 1
-    } 2>/dev/null
-    group=/sys/fs/cgroup/penstock-$$
-    mkdir "$group" 2>/dev/null && {
-        echo '100000 100000' >"$group/cpu.max" && return
-        rmdir "$group"
-    } 2>/dev/null
-    return 1
-}
-
-# train_in_group ARGUMENT...: from a group inside $group, so that it is an ancestor's
-# quota that counts.
-# shellcheck disable=SC2317 # called by expect
-train_in_group() {
-    # shellcheck disable=SC2016,SC2086 # the inner shell's; one word an argument
-    sh -c 'echo $$ >"$0/inner/cgroup.procs" && exec "$@"' "$group" \
-        pipetrain $cli_tiny --digest --stages 4 --report-binding "$@"
-}
-
-if [ -w /sys/fs/cgroup ] && make_group; then
-    if mkdir "$group/inner" && sh -c 'echo $$ >"$0/inner/cgroup.procs"' "$group" \
-        2>/dev/null; then
-        ends_alike 'a quota of one CPU' '' train_in_group
-        same 'a quota of one CPU: the budget' 1 "$(grep -c \
-            "^budget: 1 CPU; affinity allows [0-9]*, $group/cpu\.[a-z_]* 1\.00\$" ../out)"
-    else
-        skip 'a cgroup, since none can be entered'
-    fi
-    rmdir "$group/inner" "$group"
-else
-    skip 'a cgroup, since none can be made'
 fi
 
 finish

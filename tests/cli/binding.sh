@@ -22,6 +22,13 @@ ends_alike() {
     same "$alike_what: the weights" "$plain" "$(sed -n 's/^digest //p' ../out)"
 }
 
+# with NAME=VALUE...: train with these in the environment.
+# shellcheck disable=SC2317 # called by expect
+with() {
+    # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
+    env "$@" pipetrain $cli_tiny --digest --stages 4 --report-binding
+}
+
 # place ARGUMENT...: CPUs and nodes, in the short form of the tests in tests/stages.
 place() {
     pipesim place "$@" 2>&1 | sed 's/^rank [0-9]*: would be bound to CPU //
@@ -87,12 +94,34 @@ ends_alike 'HWLOC_SYNTHETIC' '' train --digest --stages 4 --report-binding
 same 'HWLOC_SYNTHETIC: its report' 4 "$(grep -c 'would be bound' ../out)"
 unset HWLOC_SYNTHETIC
 
+# What the environment says of the machine: CPU 0 offline and some disallowed, cores of
+# two kinds, nodes of uneven size, no node at all (hwloc 1's form); and the first again
+# with the word that it is this one, and one whose CPUs are not this one's.
+warned() {
+    same "$1: one warning at most" 0 "$(sed 1d ../err | wc -l | tr -d ' ')"
+}
+for machine in offline hybrid uneven nonuma; do
+    ends_alike "HWLOC_XMLFILE, $machine" '' with HWLOC_XMLFILE="$machines/$machine.xml"
+    same "HWLOC_XMLFILE, $machine: its report" 4 "$(grep -c 'would be bound' ../out)"
+done
+ends_alike 'HWLOC_THISSYSTEM' - with HWLOC_XMLFILE="$machines/offline.xml" HWLOC_THISSYSTEM=1
+warned 'HWLOC_THISSYSTEM'
+ends_alike 'CPUs that are not there' '~pipetrain: warning: 4 of 4 workers could not be bound *' \
+    with HWLOC_SYNTHETIC='pu:2(indexes=99998,99999)' HWLOC_THISSYSTEM=1
+warned 'CPUs that are not there'
+ends_alike 'OMP_PROC_BIND' '' with OMP_PROC_BIND=true OMP_PLACES=cores OMP_NUM_THREADS=4
+same 'no node: its places' '0@0 1@0 2@0 3@0' \
+    "$(place -p 4 --topology-xml "$machines/nonuma.xml")"
+
 # ---- where the system says no ------------------------------------------------
 
 if taskset -c "$cpu" true 2>/dev/null; then
     ends_alike 'one CPU' '' train_on_cpu "$cpu" --digest --stages 4 --report-binding
     same 'one CPU: its report' 4 "$(grep -c "bound to CPU $cpu, " ../out)"
     same 'one CPU: the budget' 1 "$(grep -c '^budget: 1 CPU; affinity allows 1, ' ../out)"
+    last=$(sed -n 's/^Cpus_allowed_list:.*[^0-9]\([0-9]*\)$/\1/p' /proc/self/status)
+    ends_alike 'the last CPU' '' train_on_cpu "$last" --digest --stages 4 --report-binding
+    same 'the last CPU: its report' 4 "$(grep -c "bound to CPU $last, " ../out)"
 else
     skip 'one CPU, since taskset does not work'
 fi

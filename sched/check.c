@@ -9,7 +9,6 @@
 
 #include "sched/check_state.h"
 #include "sched/deadlock.h"
-#include "sched/lower_in_time.h"
 
 #define ANY_BACKWARD                                                                   \
     (PST__SEEN(PST_OP_BACKWARD) | PST__SEEN(PST_OP_BACKWARD_INPUT) |                   \
@@ -334,7 +333,7 @@ pst_status pst_schedule_check(const pst_env *env, const pst_schedule *schedule,
         status = check_message_order(&c, err);
     pst_release(env, c.seen);
     if (status == PST_OK)
-        status = pst__deadlock_check(env, schedule, PST_SENDS_BUFFERED, err);
+        status = pst__deadlock_check(env, schedule, PST__SENDS_BUFFERED, err);
     return status;
 }
 
@@ -361,28 +360,4 @@ pst_status pst_schedule_check_memory(const pst_schedule *schedule, int limit,
         }
     }
     return PST_OK;
-}
-
-pst_status pst_schedule_check_rendezvous(const pst_env *env,
-                                         const pst_schedule *schedule, pst_error *err)
-{
-    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
-        size_t count;
-        const pst_action *row = pst_schedule_row(schedule, rank, &count);
-        for (size_t i = 0; i < count; i++)
-            if (!pst_op_describe(row[i].op)->runs &&
-                pst_op_describe(row[i].op)->has_microbatch)
-                return pst__deadlock_check(env, schedule, PST_SENDS_RENDEZVOUS, err);
-    }
-    pst_schedule *computing, *lowered;
-    pst_status status = pst_schedule_compute_only(env, schedule, &computing, err);
-    if (status != PST_OK)
-        return status;
-    status = pst__lower_in_time(env, computing, &lowered, err);
-    pst_schedule_destroy(computing);
-    if (status != PST_OK)
-        return status;
-    status = pst__deadlock_check(env, lowered, PST_SENDS_RENDEZVOUS, err);
-    pst_schedule_destroy(lowered);
-    return status;
 }

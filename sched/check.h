@@ -48,6 +48,25 @@ PST_API pst_status pst_schedule_check_rendezvous(const pst_env *env,
                                                  const pst_schedule *schedule,
                                                  pst_error *err);
 
+/*
+ * Can it be run, with messages placed in that way, where each channel holds `capacity`
+ * messages? A channel is all that one rank sends to one other. A send ends where there
+ * is room, or when its receiver waits for just this message; so 0 is a rendezvous, and
+ * what some capacity is enough for, a larger one is too.
+ * Errors: as above; the text ends in the least capacity that is enough.
+ */
+PST_API pst_status pst_schedule_check_capacity(const pst_env *env,
+                                               const pst_schedule *schedule,
+                                               int capacity, pst_error *err);
+
+/*
+ * That least capacity, into *capacity. The list must be valid: then there is one, at
+ * most the messages of the channel that has the most. Errors: PST_ENOMEM.
+ */
+PST_API pst_status pst_schedule_least_capacity(const pst_env *env,
+                                               const pst_schedule *schedule,
+                                               int *capacity, pst_error *err);
+
 PST_END_DECLS
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sched/deadlock.h"
+#include "sched/flight.h"
 
 /* What has happened to the activation of (stage, microbatch), and to its gradient. */
 enum {
@@ -21,12 +22,14 @@ enum {
 typedef struct walk {
     const pst_env *env;
     const pst_schedule *schedule;
-    pst_sends sends;
+    int capacity; /* of each channel                                           */
+    int grows;    /* where that is too little, it becomes more                 */
     int ranks, stages;
     size_t microbatches;
     unsigned char *done; /* [stages][m]                                        */
     size_t *next;        /* [ranks] actions done                               */
     unsigned char *seen; /* [ranks] while a cycle is followed                  */
+    pst__flight flight;  /* counts where the capacity is bounded               */
 } walk;
 
 static pst_status start(walk *w, pst_error *err)
@@ -40,6 +43,8 @@ static pst_status start(walk *w, pst_error *err)
     if (w->done == NULL || w->next == NULL || w->seen == NULL)
         return pst_error_no_memory(
             err, "a check", (size_t)w->stages * (unsigned long long)w->microbatches);
+    if (w->capacity < PST__SENDS_BUFFERED)
+        return pst__flight_init(&w->flight, w->env, w->schedule, err);
     return PST_OK;
 }
 
@@ -48,6 +53,7 @@ static void finish(walk *w)
     pst_release(w->env, w->done);
     pst_release(w->env, w->next);
     pst_release(w->env, w->seen);
+    pst__flight_fini(&w->flight, w->env);
 }
 
 static unsigned char *flags(const walk *w, int stage, uint32_t microbatch)
@@ -105,30 +111,6 @@ static wait missing_input(const walk *w, pst_action a)
     return wait_for(w, next, PST_OP_BACKWARD, i);
 }
 
-/* The other half of a message. */
-static pst_action counterpart(pst_action a)
-{
-    switch (a.op) {
-    case PST_OP_SEND_FORWARD:
-        a.op = PST_OP_RECEIVE_FORWARD;
-        a.stage++;
-        break;
-    case PST_OP_RECEIVE_FORWARD:
-        a.op = PST_OP_SEND_FORWARD;
-        a.stage--;
-        break;
-    case PST_OP_SEND_BACKWARD:
-        a.op = PST_OP_RECEIVE_BACKWARD;
-        a.stage--;
-        break;
-    default:
-        a.op = PST_OP_SEND_BACKWARD;
-        a.stage++;
-        break;
-    }
-    return a;
-}
-
 static int is_send(pst_action a)
 {
     return a.op == PST_OP_SEND_FORWARD || a.op == PST_OP_SEND_BACKWARD;
@@ -147,9 +129,15 @@ static int same_action(pst_action a, pst_action b)
 /* Has the message that `receive` wants been sent? */
 static int is_sent(const walk *w, pst_action receive)
 {
-    pst_action send = counterpart(receive);
+    pst_action send = pst__flight_counterpart(receive);
     return is_done(w, send.stage, send.microbatch,
                    send.op == PST_OP_SEND_FORWARD ? SENT_FORWARD : SENT_BACKWARD);
+}
+
+static int has_room(const walk *w, pst_action send)
+{
+    return w->capacity == PST__SENDS_BUFFERED ||
+           pst__flight_count(&w->flight, send) < (size_t)w->capacity;
 }
 
 static wait missing(const walk *w, pst_action a)
@@ -157,11 +145,11 @@ static wait missing(const walk *w, pst_action a)
     if (pst_op_describe(a.op)->computes)
         return missing_input(w, a);
     if (is_receive(a) && !is_sent(w, a)) {
-        pst_action send = counterpart(a);
+        pst_action send = pst__flight_counterpart(a);
         return wait_for(w, send.stage, send.op, send.microbatch);
     }
-    if (is_send(a) && w->sends == PST_SENDS_RENDEZVOUS) {
-        pst_action receive = counterpart(a);
+    if (is_send(a) && !has_room(w, a)) {
+        pst_action receive = pst__flight_counterpart(a);
         int rank = pst_schedule_rank_of(w->schedule, receive.stage);
         const pst_action *other = rank >= 0 ? head(w, rank) : NULL;
         if (other == NULL || !same_action(*other, receive))
@@ -184,6 +172,7 @@ static void mark(walk *w, pst_action a)
         *f |= SENT_FORWARD;
     if (a.op == PST_OP_SEND_BACKWARD)
         *f |= SENT_BACKWARD;
+    pst__flight_mark(&w->flight, a);
 }
 
 /* How many actions the head of a row is: a pair begins when both have their inputs. */
@@ -226,6 +215,19 @@ static pst_status advance(walk *w, int rank, int *moved, pst_visit visit, void *
     return PST_OK;
 }
 
+/* A full channel has room again when any of its messages is received: the first of
+ * those receives, or else `own`. */
+static pst_action first_to_make_room(const walk *w, int rank, pst_action own)
+{
+    size_t count;
+    const pst_action *row = pst_schedule_row(w->schedule, rank, &count);
+    for (size_t i = w->next[rank]; i < count; i++)
+        if (is_receive(row[i]) && is_sent(w, row[i]) &&
+            pst__flight_same_channel(&w->flight, row[i], own))
+            return row[i];
+    return own;
+}
+
 /* The name of what is waited for: whether its gradient comes from a B or an I is seen
  * in the row. */
 static char *wanted_text(const walk *w, wait missed, char *text, size_t size)
@@ -234,6 +236,8 @@ static char *wanted_text(const walk *w, wait missed, char *text, size_t size)
     size_t count = 0;
     const pst_action *row =
         missed.rank >= 0 ? pst_schedule_row(w->schedule, missed.rank, &count) : NULL;
+    if (row != NULL && is_receive(wanted))
+        wanted = first_to_make_room(w, missed.rank, wanted);
     for (size_t i = 0; i < count && wanted.op == PST_OP_BACKWARD; i++)
         if (row[i].stage == wanted.stage && row[i].microbatch == wanted.microbatch &&
             row[i].op == PST_OP_BACKWARD_INPUT)
@@ -304,6 +308,19 @@ static pst_status explain(walk *w, pst_error *err)
     }
 }
 
+/* More room, if any rank waits for that. What ran with less would have run with it. */
+static int grow(walk *w)
+{
+    for (int rank = 0; rank < w->ranks; rank++) {
+        const pst_action *a = head(w, rank);
+        if (a != NULL && is_send(*a) && missing(w, *a).waiting) {
+            w->capacity++;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static pst_status walk_all(walk *w, pst_visit visit, void *user, pst_error *err)
 {
     pst_status status = start(w, err);
@@ -315,6 +332,8 @@ static pst_status walk_all(walk *w, pst_visit visit, void *user, pst_error *err)
             status = advance(w, rank, &moved, visit, user, err);
             left |= head(w, rank) != NULL;
         }
+        if (status == PST_OK && !moved && w->grows)
+            moved = grow(w);
     }
     if (status == PST_OK && left)
         status = explain(w, err);
@@ -323,15 +342,26 @@ static pst_status walk_all(walk *w, pst_visit visit, void *user, pst_error *err)
 }
 
 pst_status pst__deadlock_check(const pst_env *env, const pst_schedule *schedule,
-                               pst_sends sends, pst_error *err)
+                               int capacity, pst_error *err)
 {
-    walk w = {.env = env, .schedule = schedule, .sends = sends};
+    walk w = {.env = env, .schedule = schedule, .capacity = capacity};
     return walk_all(&w, NULL, NULL, err);
+}
+
+pst_status pst__deadlock_least_capacity(const pst_env *env,
+                                        const pst_schedule *schedule, int *capacity,
+                                        pst_error *err)
+{
+    walk w = {.env = env, .schedule = schedule, .grows = 1};
+    const pst_status status = walk_all(&w, NULL, NULL, err);
+    if (status == PST_OK)
+        *capacity = w.capacity;
+    return status;
 }
 
 pst_status pst__topological_order(const pst_env *env, const pst_schedule *schedule,
                                   pst_visit visit, void *user, pst_error *err)
 {
-    walk w = {.env = env, .schedule = schedule, .sends = PST_SENDS_BUFFERED};
+    walk w = {.env = env, .schedule = schedule, .capacity = PST__SENDS_BUFFERED};
     return walk_all(&w, visit, user, err);
 }

@@ -3,12 +3,16 @@
 #ifndef PST_SCHED_DEADLOCK_H
 #define PST_SCHED_DEADLOCK_H
 
+#include <limits.h>
+
 #include <penstock/schedule.h>
 
-typedef enum pst_sends {
-    PST_SENDS_BUFFERED,  /* a send ends at once                                */
-    PST_SENDS_RENDEZVOUS /* a send ends when its receiver takes the message    */
-} pst_sends;
+/*
+ * How many messages from one rank to one other (a channel) can be sent and not yet
+ * received. A send ends where there is room, or when its receiver waits for just this
+ * message: with a capacity of 0, only then.
+ */
+enum { PST__SENDS_RENDEZVOUS = 0, PST__SENDS_BUFFERED = INT_MAX /* end at once */ };
 
 /*
  * Walk all rows without times. The list must have each action once and each stage on
@@ -17,7 +21,15 @@ typedef enum pst_sends {
  * Errors: PST_EDEADLOCK, the text being the cycle; PST_ENOMEM.
  */
 pst_status pst__deadlock_check(const pst_env *env, const pst_schedule *schedule,
-                               pst_sends sends, pst_error *err);
+                               int capacity, pst_error *err);
+
+/*
+ * The least capacity of all channels with which that finds no deadlock, into *capacity.
+ * Errors: as above, where no capacity is enough.
+ */
+pst_status pst__deadlock_least_capacity(const pst_env *env,
+                                        const pst_schedule *schedule, int *capacity,
+                                        pst_error *err);
 
 /*
  * Call visit for every computing action in an order that respects all inputs and all

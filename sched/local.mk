@@ -17,6 +17,7 @@ pkginclude_HEADERS += \
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
 	%D%/check.c \
+	%D%/check_capacity.c \
 	%D%/check_steps.c \
 	%D%/csv_meta_json.c \
 	%D%/deadlock.c \
@@ -24,6 +25,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/error.c \
 	%D%/evict.c \
 	%D%/file.c \
+	%D%/flight.c \
 	%D%/gen_bpipe.c \
 	%D%/gen_chimera.c \
 	%D%/gen_dualpipe.c \
@@ -59,6 +61,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/check_state.h \
 	%D%/csv_meta.h \
 	%D%/deadlock.h \
+	%D%/flight.h \
 	%D%/generator.h \
 	%D%/greedy.h \
 	%D%/looped.h \

@@ -218,7 +218,7 @@ pst_status pst_schedule_lower_as(const pst_env *env, const pst_schedule *schedul
         return status;
     status = pst__deadlock_check(
         env, lowered,
-        how == PST_LOWER_PARITY ? PST_SENDS_RENDEZVOUS : PST_SENDS_BUFFERED, err);
+        how == PST_LOWER_PARITY ? PST__SENDS_RENDEZVOUS : PST__SENDS_BUFFERED, err);
     if (status == PST_OK)
         *out = lowered;
     else

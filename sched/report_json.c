@@ -95,7 +95,7 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
 
 pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
                             const pst_error *found, const pst_error *rendezvous,
-                            char **text, pst_error *err)
+                            int least_capacity, char **text, pst_error *err)
 {
     json_t *root;
     if (found->status != PST_OK)
@@ -104,11 +104,12 @@ pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
                          "line", found->line, "message", words(found->text));
     else
         root = json_pack(
-            "{s:b, s:i, s:i, s:i, s:i, s:i, s:I, s:o}", "valid", 1, "ranks",
+            "{s:b, s:i, s:i, s:i, s:i, s:i, s:I, s:o, s:i}", "valid", 1, "ranks",
             pst_schedule_ranks(schedule), "stages", pst_schedule_stages(schedule),
             "microbatches", pst_schedule_total_microbatches(schedule), "replicas",
             pst_schedule_replicas(schedule), "slices", pst_schedule_slices(schedule),
             "actions", (json_int_t)pst_schedule_action_count(schedule), "rendezvous",
-            rendezvous->status != PST_OK ? words(rendezvous->text) : json_null());
+            rendezvous->status != PST_OK ? words(rendezvous->text) : json_null(),
+            "least_capacity", least_capacity);
     return finish(env, root, text, err);
 }

@@ -22,12 +22,13 @@ PST_API pst_status pst_report_simulation(const pst_env *env, const char *schedul
 
 /*
  * One object: valid, and where it is false status, file, line, message; where it is
- * true ranks, stages, microbatches, actions and rendezvous (null, or the deadlock that
- * sends which wait would run into). `found` is the checker's verdict.
+ * true ranks, stages, microbatches, actions, rendezvous (null, or the deadlock that
+ * sends which wait would run into) and least_capacity. `found` is the checker's
+ * verdict.
  */
 PST_API pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,
                                     const pst_error *found, const pst_error *rendezvous,
-                                    char **text, pst_error *err);
+                                    int least_capacity, char **text, pst_error *err);
 
 PST_END_DECLS
 

@@ -10,7 +10,8 @@
 #include "tools/say.h"
 #include "tools/source.h"
 
-static void print_verdict(const pst_schedule *schedule, const pst_error *rendezvous)
+static void print_verdict(const pst_schedule *schedule, const pst_error *rendezvous,
+                          int least_capacity)
 {
     printf("%s: valid: %d ranks, %d stages, %d microbatches, %zu actions\n",
            pst_schedule_name(schedule), pst_schedule_ranks(schedule),
@@ -23,13 +24,17 @@ static void print_verdict(const pst_schedule *schedule, const pst_error *rendezv
         printf("sends that wait for their receiver, each receive just before its use: "
                "%s\n",
                rendezvous->text);
+    printf("least capacity of a channel where sends wait for room: %d message%s\n",
+           least_capacity, least_capacity == 1 ? "" : "s");
 }
 
 static pst_status report_json(const pst_schedule *schedule, const pst_error *found,
-                              const pst_error *rendezvous, pst_error *err)
+                              const pst_error *rendezvous, int least_capacity,
+                              pst_error *err)
 {
     char *text;
-    pst_status status = pst_report_check(NULL, schedule, found, rendezvous, &text, err);
+    pst_status status =
+        pst_report_check(NULL, schedule, found, rendezvous, least_capacity, &text, err);
     if (status == PST_OK) {
         puts(text);
         pst_release(NULL, text);
@@ -39,7 +44,7 @@ static pst_status report_json(const pst_schedule *schedule, const pst_error *fou
 
 /* Everything there is to say on standard output, or a failure; the exit status. */
 static int report(const pst_schedule *schedule, const pst_error *found,
-                  const pst_error *rendezvous, int json)
+                  const pst_error *rendezvous, int least_capacity, int json)
 {
     pst_error err = PST_ERROR_INIT;
     /* Without memory nothing has been found out. */
@@ -48,8 +53,8 @@ static int report(const pst_schedule *schedule, const pst_error *found,
     if (rendezvous->status == PST_ENOMEM)
         return say_failure(rendezvous);
     if (!json)
-        print_verdict(schedule, rendezvous);
-    else if (report_json(schedule, found, rendezvous, &err) != PST_OK)
+        print_verdict(schedule, rendezvous, least_capacity);
+    else if (report_json(schedule, found, rendezvous, least_capacity, &err) != PST_OK)
         return say_failure(&err);
     return found->status == PST_OK ? 0 : 1;
 }
@@ -58,9 +63,10 @@ int pipesim_check(int argc, char **argv)
 {
     pst_shape shape = {.ranks = 0};
     file_options file = {.dialect = PST_CSV_AUTO};
-    int json = 0, memory_limit = 0, tag_bound = -1, count;
+    int json = 0, memory_limit = 0, tag_bound = -1, channel_capacity = -1;
+    int least_capacity = 0, count;
     /* clang-format off */
-    option table[FILE_OPTION_COUNT + 5] = {
+    option table[FILE_OPTION_COUNT + 6] = {
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
          .value = &shape.microbatches,
          .argument = "M", .help = "how many there must be (as many as the file has)",
@@ -74,11 +80,14 @@ int pipesim_check(int argc, char **argv)
         {.name = "tag-bound", .kind = OPTION_INT, .value = &tag_bound,
          .argument = "N", .help = "highest tag that a message may have (any)",
          .lowest = 0, .highest = 2147483647},
+        {.name = "channel-capacity", .kind = OPTION_INT, .value = &channel_capacity,
+         .argument = "N", .help = "messages under way from a rank to another before a send waits (any)",
+         .lowest = 0, .highest = 2147483647},
         {.name = "json", .kind = OPTION_FLAG, .value = &json,
          .help = "one JSON object instead of sentences"},
     };
     /* clang-format on */
-    file_add_options(&file, table + 5);
+    file_add_options(&file, table + 6);
     const command command = {
         .name = "pipesim check",
         .operands = "FILE.csv",
@@ -105,9 +114,13 @@ int pipesim_check(int argc, char **argv)
         status = pst_schedule_check_memory(schedule, memory_limit, &found);
     if (status == PST_OK && tag_bound >= 0)
         status = pst_schedule_check_tags(schedule, tag_bound, &found);
+    if (status == PST_OK && channel_capacity >= 0)
+        status = pst_schedule_check_capacity(NULL, schedule, channel_capacity, &found);
+    if (status == PST_OK)
+        status = pst_schedule_least_capacity(NULL, schedule, &least_capacity, &found);
     if (status == PST_OK)
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
-    exit_status = report(schedule, &found, &rendezvous, json);
+    exit_status = report(schedule, &found, &rendezvous, least_capacity, json);
     pst_schedule_destroy(schedule);
     return exit_status;
 }

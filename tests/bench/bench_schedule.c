@@ -5,12 +5,14 @@
  * Stages whose every action lasts a time of its own, drawn from a seed that the
  * simulator is told after the run. Up to as many ranks as CPUs they spin, with more
  * ranks they sleep to a deadline; a sleeper wakes late by an amount that is measured on
- * gpipe and then known of all kinds, and the ratio without it is printed too. Last come
+ * gpipe and then known of all kinds, and the ratio without it is printed too. Then come
  * more ranks than CPUs whose actions use the CPU, against the larger of all work over
- * the CPUs and the critical path.
+ * the CPUs and the critical path. Last, when each rank begins where F, I and W sleep
+ * for one and the same time t: 1F1B's rank r should at r t, and the whole take what the
+ * simulation says.
  *
  * Usage: bench_schedule [-p RANKS] [-m MICROBATCHES] [-t MILLISECONDS] [-r RUNS]
- *                       [-w spin|sleep|work] [KIND...]
+ *                       [-w spin|sleep|work|start] [KIND...]
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,12 +27,12 @@
 
 enum { RUNS_AT_MOST = 99 };
 
-typedef enum how { SPIN, SLEEP, WORK } how;
+typedef enum how { SPIN, SLEEP, WORK, START } how;
 
 /* What callbacks read; set between runs. */
 static struct {
     how how;
-    double ns; /* mean duration of F, of I and of W                            */
+    double ns; /* duration of F, of I and of W: the mean, in START each          */
     uint64_t seed;
 } timing;
 
@@ -57,6 +59,8 @@ static double draw(uint64_t key)
 /* Of F, I or W: half the mean to three halves of it. */
 static double single_ns(int op, int stage, uint32_t microbatch)
 {
+    if (timing.how == START)
+        return timing.ns;
     const uint64_t key = ((uint64_t)op << 48) + ((uint64_t)stage << 32) + microbatch;
     return timing.ns * (0.5 + draw(timing.seed ^ key * 0xd1342543de82ef95u));
 }
@@ -84,7 +88,7 @@ static void pass_time(double ns)
     const clockid_t clock =
         timing.how == WORK ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     const double end = clock_ns(clock) + ns;
-    if (timing.how == SLEEP) {
+    if (timing.how == SLEEP || timing.how == START) {
         const struct timespec deadline = {.tv_sec = (time_t)(end / 1e9),
                                           .tv_nsec = (long)fmod(end, 1e9)};
         clock_nanosleep(clock, TIMER_ABSTIME, &deadline, NULL);
@@ -383,6 +387,53 @@ static void report_all(how how, double ms, int ranks, int microbatches, char **k
     printf("farthest from 1: %.4f\n", worst);
 }
 
+/* When `rank` begins its first action, from the start of the whole run. */
+static double first_start_ns(const pst_pipeline *pipeline, int rank, int ranks)
+{
+    uint64_t start = UINT64_MAX;
+    size_t count;
+    for (int r = 0; r < ranks; r++) {
+        const pst_trace_event *event = pst_pipeline_trace(pipeline, r, &count);
+        if (count > 0 && event->start_ns < start)
+            start = event->start_ns;
+    }
+    const pst_trace_event *own = pst_pipeline_trace(pipeline, rank, &count);
+    return count > 0 ? (double)(own->start_ns - start) : 0;
+}
+
+static void report_starts(double ms, int ranks, int microbatches)
+{
+    static const lateness none = {0, 0};
+    enum { MOST_RANKS = 256 };
+    static double start[MOST_RANKS][RUNS_AT_MOST], whole[RUNS_AT_MOST];
+    timing.how = START;
+    timing.ns = ms * 1e6;
+    pst_schedule *schedule = make_schedule("1f1b", ranks, microbatches);
+    if (!schedule || ranks > MOST_RANKS)
+        return;
+    pst_pipeline *pipeline = make_pipeline(schedule);
+    for (int i = 0; i < runs; i++) {
+        run(pipeline);
+        for (int rank = 0; rank < ranks; rank++)
+            start[rank][i] = first_start_ns(pipeline, rank, ranks);
+        whole[i] = measured_ns(pipeline, ranks);
+    }
+    printf("\n1f1b, p %d, m %d; F, I and W sleep for %g ms; medians of %d runs\n",
+           ranks, microbatches, ms, runs);
+    for (int rank = 0; rank < ranks; rank++) {
+        const double found = median(start[rank], runs) / 1e6;
+        printf("F0 on rank %d starts at %8.3f ms", rank, found);
+        if (rank > 0)
+            printf(", %+.2f %%", 100 * (found / (rank * ms) - 1));
+        putchar('\n');
+    }
+    const double found = median(whole, runs), simulated = simulated_ns(schedule, &none);
+    printf("makespan %.3f ms, simulated %.3f ms, %+.2f %%\n", found / 1e6,
+           simulated / 1e6, 100 * (found / simulated - 1));
+    pst_pipeline_destroy(pipeline);
+    pst_schedule_destroy(schedule);
+}
+
 static void print_load(void)
 {
     double load = 0;
@@ -392,7 +443,7 @@ static void print_load(void)
 
 int main(int argc, char **argv)
 {
-    static const char *const words[] = {"spin", "sleep", "work"};
+    static const char *const words[] = {"spin", "sleep", "work", "start"};
     static char *few[] = {"1f1b", "zb-h1", "interleaved", "dualpipev", NULL};
     int ranks = 0, microbatches = 0, only = -1, letter;
     double ms = 0;
@@ -405,7 +456,7 @@ int main(int argc, char **argv)
             ms = atof(optarg);
         else if (letter == 'r')
             runs = atoi(optarg);
-        for (int i = 0; letter == 'w' && i < 3; i++)
+        for (int i = 0; letter == 'w' && i < 4; i++)
             if (strcmp(optarg, words[i]) == 0)
                 only = i;
         if (letter == '?' || (letter == 'w' && only < 0))
@@ -414,6 +465,11 @@ int main(int argc, char **argv)
     if (runs < 1 || runs > RUNS_AT_MOST)
         return 2;
     print_load();
+    if (only == START) {
+        report_starts(ms > 0 ? ms : 10, ranks > 0 ? ranks : 4,
+                      microbatches > 0 ? microbatches : 8);
+        return 0;
+    }
     if (only >= 0) {
         ranks = ranks > 0 ? ranks : only == SPIN ? 2 : 8;
         microbatches = microbatches > 0 ? microbatches : 2 * ranks;
@@ -425,5 +481,6 @@ int main(int argc, char **argv)
         report_all(SPIN, 5, 2, 8, argv + optind);
     report_all(SLEEP, 20, 8, 16, argc > optind ? argv + optind : few);
     report_all(WORK, 0.2, 64, 128, argc > optind ? argv + optind : few);
+    report_starts(10, 4, 8);
     return 0;
 }

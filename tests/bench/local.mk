@@ -18,6 +18,9 @@ bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
 
 # Other programs' streams, compiled and run where they are installed.
 dist_check_SCRIPTS = %D%/peers.sh
+
+# What a CPU quota leaves; by hand, as root: sh tests/bench/quota.sh
+dist_check_SCRIPTS += %D%/quota.sh
 EXTRA_DIST += %D%/peer_tbb.cc %D%/peer_starpu.c
 
 benches: $(benches)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # binding.sh - where workers go, and the same weights where the system says no: calls
-# that strace refuses, one CPU, a cgroup with the quota of one CPU.
+# that strace refuses, one CPU.
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 machines=$(cd "${srcdir:-.}" && pwd)/tests/data/machines
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
@@ -20,6 +20,13 @@ ends_alike() {
     shift
     expect 0 - "$@"
     same "$alike_what: the weights" "$plain" "$(sed -n 's/^digest //p' ../out)"
+}
+
+# with NAME=VALUE...: train with these in the environment.
+# shellcheck disable=SC2317 # called by expect
+with() {
+    # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
+    env "$@" pipetrain $cli_tiny --digest --stages 4 --report-binding
 }
 
 # place ARGUMENT...: CPUs and nodes, in the short form of the tests in tests/stages.
@@ -87,12 +94,34 @@ ends_alike 'HWLOC_SYNTHETIC' '' train --digest --stages 4 --report-binding
 same 'HWLOC_SYNTHETIC: its report' 4 "$(grep -c 'would be bound' ../out)"
 unset HWLOC_SYNTHETIC
 
+# What the environment says of the machine: CPU 0 offline and some disallowed, cores of
+# two kinds, nodes of uneven size, no node at all (hwloc 1's form); and the first again
+# with the word that it is this one, and one whose CPUs are not this one's.
+warned() {
+    same "$1: one warning at most" 0 "$(sed 1d ../err | wc -l | tr -d ' ')"
+}
+for machine in offline hybrid uneven nonuma; do
+    ends_alike "HWLOC_XMLFILE, $machine" '' with HWLOC_XMLFILE="$machines/$machine.xml"
+    same "HWLOC_XMLFILE, $machine: its report" 4 "$(grep -c 'would be bound' ../out)"
+done
+ends_alike 'HWLOC_THISSYSTEM' - with HWLOC_XMLFILE="$machines/offline.xml" HWLOC_THISSYSTEM=1
+warned 'HWLOC_THISSYSTEM'
+ends_alike 'CPUs that are not there' '~pipetrain: warning: 4 of 4 workers could not be bound *' \
+    with HWLOC_SYNTHETIC='pu:2(indexes=99998,99999)' HWLOC_THISSYSTEM=1
+warned 'CPUs that are not there'
+ends_alike 'OMP_PROC_BIND' '' with OMP_PROC_BIND=true OMP_PLACES=cores OMP_NUM_THREADS=4
+same 'no node: its places' '0@0 1@0 2@0 3@0' \
+    "$(place -p 4 --topology-xml "$machines/nonuma.xml")"
+
 # ---- where the system says no ------------------------------------------------
 
 if taskset -c "$cpu" true 2>/dev/null; then
     ends_alike 'one CPU' '' train_on_cpu "$cpu" --digest --stages 4 --report-binding
     same 'one CPU: its report' 4 "$(grep -c "bound to CPU $cpu, " ../out)"
     same 'one CPU: the budget' 1 "$(grep -c '^budget: 1 CPU; affinity allows 1, ' ../out)"
+    last=$(sed -n 's/^Cpus_allowed_list:.*[^0-9]\([0-9]*\)$/\1/p' /proc/self/status)
+    ends_alike 'the last CPU' '' train_on_cpu "$last" --digest --stages 4 --report-binding
+    same 'the last CPU: its report' 4 "$(grep -c "bound to CPU $last, " ../out)"
 else
     skip 'one CPU, since taskset does not work'
 fi
@@ -123,46 +152,6 @@ if strace -f -o /dev/null -e trace=mbind -e inject=mbind:error=EPERM true 2>/dev
     same 'all refused: one warning' 1 "$(wc -l <../err | tr -d ' ')"
 else
     skip 'refused calls, since strace does not work'
-fi
-
-# make_group: one that may use one CPU, in a folder of version 1 or 2; sets $group.
-make_group() {
-    group=/sys/fs/cgroup/cpu/penstock-$$
-    mkdir "$group" 2>/dev/null && {
-        echo 100000 >"$group/cpu.cfs_period_us" &&
-            echo 100000 >"$group/cpu.cfs_quota_us" && return
-        rmdir "$group"
-        return 1
-    } 2>/dev/null
-    group=/sys/fs/cgroup/penstock-$$
-    mkdir "$group" 2>/dev/null && {
-        echo '100000 100000' >"$group/cpu.max" && return
-        rmdir "$group"
-    } 2>/dev/null
-    return 1
-}
-
-# train_in_group ARGUMENT...: from a group inside $group, so that it is an ancestor's
-# quota that counts.
-# shellcheck disable=SC2317 # called by expect
-train_in_group() {
-    # shellcheck disable=SC2016,SC2086 # the inner shell's; one word an argument
-    sh -c 'echo $$ >"$0/inner/cgroup.procs" && exec "$@"' "$group" \
-        pipetrain $cli_tiny --digest --stages 4 --report-binding "$@"
-}
-
-if [ -w /sys/fs/cgroup ] && make_group; then
-    if mkdir "$group/inner" && sh -c 'echo $$ >"$0/inner/cgroup.procs"' "$group" \
-        2>/dev/null; then
-        ends_alike 'a quota of one CPU' '' train_in_group
-        same 'a quota of one CPU: the budget' 1 "$(grep -c \
-            "^budget: 1 CPU; affinity allows [0-9]*, $group/cpu\.[a-z_]* 1\.00\$" ../out)"
-    else
-        skip 'a cgroup, since none can be entered'
-    fi
-    rmdir "$group/inner" "$group"
-else
-    skip 'a cgroup, since none can be made'
 fi
 
 finish

@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
+	%D%/quota.sh \
 	%D%/steady.sh
 TESTS += \
 	%D%/bad_csv.sh \
@@ -27,4 +28,5 @@ TESTS += \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
+	%D%/quota.sh \
 	%D%/steady.sh

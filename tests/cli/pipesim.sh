@@ -131,15 +131,18 @@ expect 0 '0F0,0F1,0B0,0B1
 
 expect 0 'mine.csv: valid: 2 ranks, 2 stages, 3 microbatches, 12 actions
 sends that are buffered: no deadlock
-sends that wait for their receiver, each receive just before its use: deadlock: rank 0 waits in 0SEND_F1 (cell 4) for 1RECV_F1 of rank 1, rank 1 waits in 1SEND_B0 (cell 4) for 0RECV_B0 of rank 0' \
+sends that wait for their receiver, each receive just before its use: deadlock: rank 0 waits in 0SEND_F1 (cell 4) for 1RECV_F1 of rank 1, rank 1 waits in 1SEND_B0 (cell 4) for 0RECV_B0 of rank 0
+least capacity of a channel where sends wait for room: 1 message' \
     '' pipesim check mine.csv
 expect 0 '' '' pipesim export 1f1b -p 2 -m 2 --comms -o comms.csv
 expect 0 'comms.csv: valid: 2 ranks, 2 stages, 2 microbatches, 16 actions
 sends that are buffered: no deadlock
-sends that wait for their receiver: no deadlock' '' pipesim check comms.csv -m 2
+sends that wait for their receiver: no deadlock
+least capacity of a channel where sends wait for room: 0 messages' '' pipesim check comms.csv -m 2
 expect 0 'standard input: valid: 1 ranks, 1 stages, 1 microbatches, 2 actions
 sends that are buffered: no deadlock
-sends that wait for their receiver: no deadlock' '' \
+sends that wait for their receiver: no deadlock
+least capacity of a channel where sends wait for room: 0 messages' '' \
     sh -c 'echo 0F0,0B0 | pipesim check -'
 expect 0 '{
   "valid": true,
@@ -149,7 +152,8 @@ expect 0 '{
   "replicas": 1,
   "slices": 1,
   "actions": 16,
-  "rendezvous": null
+  "rendezvous": null,
+  "least_capacity": 0
 }' '' pipesim check comms.csv --json
 printf '0F0,0B0\n1F0;\n' >bad.csv
 expect 1 '{
@@ -159,6 +163,24 @@ expect 1 '{
   "line": 2,
   "message": "cell 1 (\"1F0;\"): '"';'"' after the action; nothing may follow it"
 }' '' pipesim check bad.csv --json
+
+# ---- what channels must hold -------------------------------------------------
+
+expect 1 '' 'pipesim: channel capacity 0: deadlock: rank 0 waits in 0SEND_F1 (cell 4) for 1RECV_F1 of rank 1, rank 1 waits in 1SEND_B0 (cell 4) for 0RECV_B0 of rank 0; a capacity of 1 would do' \
+    pipesim check mine.csv --channel-capacity 0
+expect 0 '~mine.csv: valid*' '' pipesim check mine.csv --channel-capacity 1
+expect 0 '~comms.csv: valid*' '' pipesim check comms.csv --channel-capacity 0
+
+# Of some kinds; tests of sched/ have all, in more shapes.
+for stated in '1f1b -p 2 -m 8:1' 'interleaved -p 2 -v 2 -m 7:3' 'dualpipe -p 2 -m 8:2'; do
+    # shellcheck disable=SC2086 # a kind and its options
+    pipesim export ${stated%:*} -o least.csv
+    least=${stated#*:}
+    expect 1 '' "~pipesim: channel capacity $((least - 1)): *; a capacity of $least would do" \
+        pipesim check least.csv --channel-capacity $((least - 1))
+    expect 0 "~*: $least message*" '' pipesim check least.csv --channel-capacity "$least"
+    rm -f least.csv least.csv.meta.json
+done
 
 # ---- what a list says beside the grammar ------------------------------------
 

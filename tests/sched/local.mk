@@ -27,6 +27,9 @@ check_PROGRAMS += %D%/test_registry
 check_PROGRAMS += %D%/test_check
 %C%_test_check_LDADD = $(sched_test_libs)
 
+check_PROGRAMS += %D%/test_check_capacity
+%C%_test_check_capacity_LDADD = $(sched_test_libs)
+
 check_PROGRAMS += %D%/test_lower
 %C%_test_lower_LDADD = $(sched_test_libs)
 
@@ -47,6 +50,7 @@ TESTS += \
 	%D%/test_schedule \
 	%D%/test_registry \
 	%D%/test_check \
+	%D%/test_check_capacity \
 	%D%/test_lower \
 	%D%/test_simulate \
 	%D%/test_csv \

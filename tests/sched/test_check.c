@@ -518,7 +518,7 @@ START_TEST(what_never_happens)
 {
     pst_error err = PST_ERROR_INIT;
     pst_schedule *schedule = parse("0F0\n1F0,1F1\n");
-    ck_assert_int_eq(pst__deadlock_check(NULL, schedule, PST_SENDS_BUFFERED, &err),
+    ck_assert_int_eq(pst__deadlock_check(NULL, schedule, PST__SENDS_BUFFERED, &err),
                      PST_EDEADLOCK);
     assert_error(&err, PST_EDEADLOCK, "t.csv", 2,
                  "rank 1 waits in 1F1 (cell 2) for 0F1, which never happens");
@@ -530,13 +530,18 @@ START_TEST(each_allocation_may_fail)
 {
     pst_schedule *schedule = make("gpipe", 3, 20);
     pst_status status = PST_ENOMEM;
-    for (int at = 1; status != PST_OK && at < 100; at++) {
+    for (int at = 1; status != PST_OK && at < 200; at++) {
         pst_error err = PST_ERROR_INIT;
         counting c = {.fail_at = at};
         pst_env env = counting_env(&c);
         status = pst_schedule_check(&env, schedule, &err);
         if (status == PST_OK)
             status = pst_schedule_check_rendezvous(&env, schedule, &err);
+        if (status == PST_OK)
+            status = pst_schedule_check_capacity(&env, schedule, 0, &err);
+        int least;
+        if (status == PST_OK)
+            status = pst_schedule_least_capacity(&env, schedule, &least, &err);
         ck_assert_int_eq(c.allocated, c.released);
         ck_assert_int_eq((int)err.status, c.fail_at < 0 ? PST_ENOMEM : PST_OK);
     }

@@ -153,10 +153,14 @@ static json_t *report(const char *list)
     char *text = NULL;
     pst_error found = PST_ERROR_INIT, rendezvous = PST_ERROR_INIT;
     pst_schedule *schedule = parse(list);
-    if (pst_schedule_check(NULL, schedule, &found) == PST_OK)
+    int least = 0;
+    if (pst_schedule_check(NULL, schedule, &found) == PST_OK) {
         pst_schedule_check_rendezvous(NULL, schedule, &rendezvous);
-    ck_assert_int_eq(pst_report_check(NULL, schedule, &found, &rendezvous, &text, NULL),
-                     PST_OK);
+        pst_schedule_least_capacity(NULL, schedule, &least, NULL);
+    }
+    ck_assert_int_eq(
+        pst_report_check(NULL, schedule, &found, &rendezvous, least, &text, NULL),
+        PST_OK);
     pst_schedule_destroy(schedule);
     return parsed(text);
 }
@@ -164,8 +168,9 @@ static json_t *report(const char *list)
 START_TEST(a_valid_list)
 {
     json_t *root = report("0F0,0B0\n1F0,1B0\n");
-    ck_assert_uint_eq(json_object_size(root), 8);
+    ck_assert_uint_eq(json_object_size(root), 9);
     ck_assert(json_is_true(json_object_get(root, "valid")));
+    ck_assert_int_eq(whole(root, "least_capacity"), 0);
     ck_assert_int_eq(whole(root, "ranks"), 2);
     ck_assert_int_eq(whole(root, "stages"), 2);
     ck_assert_int_eq(whole(root, "microbatches"), 1);
@@ -183,6 +188,7 @@ START_TEST(a_list_that_wants_buffers)
         string(root, "rendezvous"),
         "deadlock: rank 0 waits in 0SEND_F1 (cell 4) for 1RECV_F1 of rank 1, "
         "rank 1 waits in 1SEND_B0 (cell 4) for 0RECV_B0 of rank 0");
+    ck_assert_int_eq(whole(root, "least_capacity"), 1);
     json_decref(root);
 }
 END_TEST
@@ -218,7 +224,8 @@ START_TEST(no_list_at_all)
     char *text = NULL;
     pst_error found = PST_ERROR_INIT, none = PST_ERROR_INIT;
     pst_error_set_at(&found, PST_EFORMAT, "x.csv", 3, "cell 1 (\"?\"): ...");
-    ck_assert_int_eq(pst_report_check(NULL, NULL, &found, &none, &text, NULL), PST_OK);
+    ck_assert_int_eq(pst_report_check(NULL, NULL, &found, &none, 0, &text, NULL),
+                     PST_OK);
     json_t *root = parsed(text);
     ck_assert_str_eq(string(root, "status"), "malformed file");
     ck_assert_str_eq(string(root, "file"), "x.csv");
@@ -233,7 +240,7 @@ START_TEST(names_that_are_not_utf8)
     char *text = NULL;
     pst_error found = PST_ERROR_INIT, err = PST_ERROR_INIT;
     pst_error_set_at(&found, PST_EIO, "\xff.csv", 0, "\xff.csv: No such file");
-    pst_report_check(NULL, NULL, &found, &found, &text, &err);
+    pst_report_check(NULL, NULL, &found, &found, 0, &text, &err);
     ck_assert_msg(err.status == PST_OK, "%s", err.text);
     json_decref(parsed(text));
     pst_simulation *s = simulate(1, 1, NULL);

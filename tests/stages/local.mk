@@ -65,6 +65,11 @@ check_PROGRAMS += %D%/test_footprint
 %C%_test_footprint_LDADD = %D%/libtoy.la $(stages_test_libs)
 TESTS += %D%/test_footprint
 
+check_PROGRAMS += %D%/test_messages
+%C%_test_messages_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_messages_LDADD = %D%/libtoy.la $(stages_test_libs)
+TESTS += %D%/test_messages
+
 check_PROGRAMS += %D%/test_mutants
 %C%_test_mutants_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_mutants_LDADD = %D%/libtoy.la $(stages_test_libs)

@@ -824,6 +824,35 @@ START_TEST(test_dump)
 }
 END_TEST
 
+/* ---- waits ---------------------------------------------------------------- */
+
+static uint64_t spin_of(int ranks)
+{
+    toy_init(&t, &(toy_shape){.stages = ranks, .ranks = ranks, .exact = true});
+    pst_pipeline *pipeline = toy_create(&t, NULL, NULL);
+    const uint64_t spin_ns = pipeline->spin_ns;
+    pst_pipeline_destroy(pipeline);
+    return spin_ns;
+}
+
+/* Who waits leaves the CPU at once where another worker may need it. */
+START_TEST(test_waits_block_beyond_the_budget)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    ck_assert_uint_gt(spin_of(1), 0);
+    ck_assert_uint_eq(spin_of(pst_cpu_budget() + 1), 0);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        return;
+    ck_assert_int_eq(pst_cpu_budget(), 1);
+    ck_assert_uint_gt(spin_of(1), 0);
+    ck_assert_uint_eq(spin_of(2), 0);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof all, &all), 0);
+}
+END_TEST
+
 /* ---- the suite ----------------------------------------------------------- */
 
 static TCase *new_case(Suite *suite, const char *name)
@@ -864,5 +893,6 @@ Suite *pst_test_suite(void)
     tcase_add_test(ends, test_refused_runs);
     tcase_add_test(ends, test_dump);
     tcase_add_test(ends, test_here);
+    tcase_add_test(new_case(suite, "waits"), test_waits_block_beyond_the_budget);
     return suite;
 }

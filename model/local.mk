@@ -12,12 +12,13 @@ pkginclude_HEADERS += \
 	%D%/reference.h
 
 noinst_LTLIBRARIES += %D%/libmodel.la
+# careful_json.c is no part of libpenstock's interface, so each library has its own.
 %C%_libmodel_la_SOURCES = \
+	sched/careful_json.c \
 	%D%/adamw.c \
 	%D%/attention.c \
 	%D%/blas.c \
 	%D%/block.c \
-	%D%/careful_json.c \
 	%D%/checkpoint.c \
 	%D%/digest.c \
 	%D%/embedding.c \
@@ -40,7 +41,6 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/trainer_files.c \
 	%D%/adamw.h \
 	%D%/block.h \
-	%D%/careful_json.h \
 	%D%/carve.h \
 	%D%/cut.h \
 	%D%/digest.h \

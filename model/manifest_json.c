@@ -7,7 +7,7 @@
 
 #include <penstock/file.h>
 
-#include "model/careful_json.h"
+#include "sched/careful_json.h"
 
 enum { VERSION = 1 };
 

@@ -8,7 +8,7 @@
 #include <penstock/reference.h>
 #include <penstock/text.h>
 
-#include "model/careful_json.h"
+#include "sched/careful_json.h"
 
 enum { PATH_SIZE = 1024, FILE_LIMIT = 64 << 20 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/careful_json.h"
+#include "sched/careful_json.h"
 #include "model/little_endian.h"
 #include "model/reader.h"
 

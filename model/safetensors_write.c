@@ -8,7 +8,7 @@
 
 #include <penstock/file.h>
 
-#include "model/careful_json.h"
+#include "sched/careful_json.h"
 #include "model/little_endian.h"
 
 static int by_name(const void *a, const void *b)

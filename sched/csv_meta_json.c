@@ -2,7 +2,6 @@
 /* csv_meta_json.c - see csv_meta.h. */
 #include "sched/csv_meta.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include <penstock/file.h>
 
+#include "sched/careful_json.h"
 #include "sched/os.h"
 
 enum { FORM = 1, FILE_LIMIT = 1 << 20, ABSENT = 0, REGULAR = 1 };
@@ -64,44 +64,12 @@ static pst_status take_extension(const json_t *root, const char *path,
                             "\"weight_policy\" must be \"stash\" or \"double\"");
 }
 
-typedef struct source {
-    const char *next;
-    const char *end;
-    bool no_memory;
-} source;
-
-/* One byte a call: whether jansson could keep the one before stands in errno, until it
- * has read the number or the word that the byte belongs to. */
-static size_t give_byte(void *buffer, size_t room, void *user)
-{
-    source *from = user;
-    from->no_memory |= errno == ENOMEM;
-    if (from->no_memory || from->next == from->end || room == 0)
-        return 0;
-    *(char *)buffer = *from->next++;
-    return 1;
-}
-
-/* NULL where it is not JSON or memory was out, for want of which jansson 2.14 leaves
- * characters out without a word. */
-static json_t *load(const char *text, size_t bytes, json_error_t *why, bool *no_memory)
-{
-    source from = {.next = text, .end = text + bytes};
-    errno = 0;
-    json_t *root = json_load_callback(give_byte, &from, JSON_REJECT_DUPLICATES, why);
-    *no_memory = from.no_memory || errno == ENOMEM;
-    if (!*no_memory)
-        return root;
-    json_decref(root);
-    return NULL;
-}
-
 static pst_status parse(const char *path, const char *text, size_t bytes,
                         pst_csv_options *options, pst_error *err)
 {
     json_error_t why;
     bool no_memory;
-    json_t *root = load(text, bytes, &why, &no_memory);
+    json_t *root = pst__json_load(text, bytes, &why, &no_memory);
     if (no_memory)
         return pst_error_no_memory(err, path, bytes);
     if (root == NULL)

@@ -16,6 +16,7 @@ pkginclude_HEADERS += \
 
 noinst_LTLIBRARIES += %D%/libsched.la
 %C%_libsched_la_SOURCES = \
+	%D%/careful_json.c \
 	%D%/check.c \
 	%D%/check_capacity.c \
 	%D%/check_steps.c \
@@ -58,6 +59,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/version.c \
 	%D%/versions.c \
 	%D%/weave.c \
+	%D%/careful_json.h \
 	%D%/check_state.h \
 	%D%/csv_meta.h \
 	%D%/deadlock.h \

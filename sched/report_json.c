@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report_json.c - reports as JSON. */
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <penstock/report_json.h>
+
+#include "sched/careful_json.h"
 
 /* Like all that makes a value here: NULL where memory is out. */
 static json_t *checked(json_t *value, int failed)
@@ -50,17 +51,10 @@ static json_t *words(const char *text)
 /* The text of `root`, which is given up, in the caller's kind of memory. */
 static pst_status finish(const pst_env *env, json_t *root, char **text, pst_error *err)
 {
-    /* Not json_dumps(), which leaves words out where memory is out. */
-    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(12);
-    const size_t bytes = json_dumpb(root, NULL, 0, flags);
-    char *dumped = bytes > 0 ? pst_allocate(env, bytes + 1) : NULL;
-    const bool whole =
-        dumped != NULL && json_dumpb(root, dumped, bytes, flags) == bytes;
+    char *dumped = pst__json_dump(env, root, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     json_decref(root);
-    if (!whole) {
-        pst_release(env, dumped);
-        return pst_error_no_memory(err, "a report", bytes);
-    }
+    if (dumped == NULL)
+        return pst_error_no_memory(err, "a report", 0);
     *text = dumped;
     return PST_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* careful_json.c - see careful_json.h. */
-#include "model/careful_json.h"
+#include "sched/careful_json.h"
 
 #include <errno.h>
 #include <jansson.h>

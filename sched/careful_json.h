@@ -5,8 +5,8 @@
  * Where memory is out, jansson 2.14 leaves characters out of what it reads, and words
  * out of what json_dumps() writes, without a word about it.
  */
-#ifndef PST_MODEL_CAREFUL_JSON_H
-#define PST_MODEL_CAREFUL_JSON_H
+#ifndef PST_SCHED_CAREFUL_JSON_H
+#define PST_SCHED_CAREFUL_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -40,6 +40,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/worker.c \
 	%D%/arena.h \
 	%D%/atomic.h \
+	%D%/atomic_valgrind.h \
 	%D%/bind.h \
 	%D%/budget.h \
 	%D%/channel.h \

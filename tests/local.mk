@@ -28,7 +28,7 @@ endif
 
 include tests/bench/local.mk
 
-dist_check_SCRIPTS += %D%/house.sh %D%/install.sh %D%/count.sh
+dist_check_SCRIPTS += %D%/house.sh %D%/install.sh %D%/count.sh %D%/valgrind.sh
 EXTRA_DIST += %D%/tsan.supp %D%/data %D%/reference
 TESTS += %D%/house.sh %D%/install.sh
 include tests/cli/local.mk
@@ -38,3 +38,7 @@ installcheck-local:
 	$(AM_TESTS_ENVIRONMENT) srcdir='$(srcdir)'; export srcdir; \
 	DESTDIR='$(DESTDIR)'; export DESTDIR; \
 	$(SHELL) $(srcdir)/tests/install.sh --installed
+
+.PHONY: check-valgrind
+check-valgrind:
+	srcdir='$(srcdir)' $(SHELL) $(srcdir)/tests/valgrind.sh

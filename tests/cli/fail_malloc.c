@@ -368,7 +368,7 @@ static int each_in_turn(int argc, char **argv, char **envp)
     const long step = number_in("FAIL_MALLOC_EVERY", 1);
     long number = number_in("FAIL_MALLOC_FIRST", 0);
     for (bool failed = true; failed; number += number > 0 ? step : 1) {
-        int status;
+        int status = 0;
         memset(shared, 0, sizeof *shared);
         enter_folder(number);
         const pid_t child = fork();

@@ -123,6 +123,7 @@ alone() {
 alone 'jansson' 'sched/[a-z_]*_json\.c|model/(safetensors|safetensors_write|[a-z_]*_json)\.c'
 alone 'hwloc' 'stages/(bind|place|topology)\.c'
 alone 'pthread|linux/futex' 'stages/thread\.[ch]'
+alone 'valgrind/' 'stages/atomic_valgrind\.h'
 alone 'mpi\.h' 'stages/channel_mpi\.c'
 alone '(openblas/)?(cblas|openblas)' 'model/blas\.c'
 alone '(sha|md)[0-9]*\.h' 'model/digest\.c'

@@ -295,7 +295,8 @@ START_TEST(test_every_use_is_explored)
     ck_assert_msg(folder, "%s cannot be read", path);
     for (const struct dirent *entry; (entry = readdir(folder));) {
         const char *dot = strrchr(entry->d_name, '.');
-        if (!dot || (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0))
+        if (!dot || (strcmp(dot, ".c") != 0 && strcmp(dot, ".h") != 0) ||
+            strcmp(entry->d_name, "atomic_valgrind.h") == 0) /* makes, not uses them */
             continue;
         snprintf(path, sizeof path, "%s/stages/%s", top ? top : ".", entry->d_name);
         const int uses = uses_in_source(path);

@@ -51,12 +51,18 @@ names_memory() {
     esac
 }
 
-# same_files NUMBER: what the run has made is what the one without a failure made.
+# same_files NUMBER: what the run has made is what the one without a failure made; of
+# checkpoints it may have kept an older one that it could not remove.
 same_files() {
-    (cd "../each/$1" && find . -type f ! -name err ! -name status) >../files
+    (cd "../each/$1" && find . -type f ! -name err ! -name status ! -path './run/*') \
+        >../files
     while read -r file; do
         cmp "../each/0/$file" "../each/$1/$file" || return 1
     done <../files
+    for checkpoint in "../each/0/run"/*; do
+        [ ! -e "$checkpoint" ] || [ -e "../each/$1/run/${checkpoint##*/}" ] || return 1
+    done
+    whole_checkpoints "../each/$1/run"
 }
 
 # whole_checkpoints FOLDER: of what it has each is one of a run that nothing befell.

@@ -141,7 +141,7 @@ pst_status pst__csv_meta_begin(const pst_env *env, const pst_schedule *schedule,
     const int kind = pst__os_kind(path, NULL);
     *meta = (pst__csv_meta){.env = env};
     /* A redirected standard output is a file too, but not one of this name. */
-    if (strncmp(path, "/dev/", 5) == 0 || (kind != ABSENT && kind != REGULAR))
+    if (pst__os_is_device(path) || (kind != ABSENT && kind != REGULAR))
         return PST_OK;
     meta->path = meta_path(env, path);
     if (meta->path == NULL)

@@ -57,13 +57,6 @@ static pst_status open_temporary(pst_file_writer *writer, unsigned mode, pst_err
     return system_error(err, writer->target);
 }
 
-/* /dev/stdout and the like may lead to a regular file, which is then not ours to
- * replace. */
-static int is_device(const char *path)
-{
-    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
-}
-
 static pst_status open_directly(pst_file_writer *writer, pst_error *err)
 {
     writer->file = strcmp(writer->target, "/dev/stdout") == 0
@@ -73,10 +66,11 @@ static pst_status open_directly(pst_file_writer *writer, pst_error *err)
 }
 
 /* What is written: where the path is a link, the file that it leads to, so that the
- * link stays. */
+ * link stays; but /dev/stdout may lead to a regular file that is not ours to replace.
+ */
 static pst_status set_target(pst_file_writer *writer, const char *path, pst_error *err)
 {
-    char *real = is_device(path) ? NULL : pst__os_real_path(path);
+    char *real = pst__os_is_device(path) ? NULL : pst__os_real_path(path);
     writer->target = pst_copy_text(writer->env, real != NULL ? real : path);
     pst__os_free(real);
     return writer->target != NULL
@@ -102,7 +96,7 @@ pst_status pst_file_create(const pst_env *env, const char *path, pst_file_writer
     int kind = pst__os_kind(writer->target, &mode);
     if (kind == 2)
         status = pst_error_set(err, PST_EIO, "%s: is a folder; name a file", path);
-    else if (kind == 3 || is_device(path))
+    else if (kind == 3 || pst__os_is_device(path))
         status = open_directly(writer, err);
     else
         status = open_temporary(writer, mode, err);

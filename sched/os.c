@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,6 +83,12 @@ int pst__os_kind(const char *path, unsigned *mode)
     if (mode != NULL)
         *mode = (unsigned)about.st_mode & 0777u;
     return S_ISREG(about.st_mode) ? 1 : S_ISDIR(about.st_mode) ? 2 : 3;
+}
+
+int pst__os_is_device(const char *path)
+{
+    return (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) ||
+           strncmp(path, "/proc/", 6) == 0;
 }
 
 char *pst__os_real_path(const char *path)

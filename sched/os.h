@@ -34,6 +34,10 @@ int pst__os_unlink(const char *path);
  * Links are followed. *mode (may be NULL) gets a regular file's permissions. */
 int pst__os_kind(const char *path, unsigned *mode);
 
+/* Is it the system's name for what has another, as /dev/stdout has, or for a device? By
+ * the name alone; /dev/shm is a folder for files like any other. */
+int pst__os_is_device(const char *path);
+
 /* The path without links, malloc's memory (pst__os_free); NULL: nothing is there. */
 char *pst__os_real_path(const char *path);
 

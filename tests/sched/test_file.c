@@ -487,6 +487,22 @@ START_TEST(a_device_that_is_not_there)
 }
 END_TEST
 
+/* A folder for files, though its name begins as a device's. */
+START_TEST(dev_shm)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/penstock-%ld", (long)getpid());
+    if (access("/dev/shm", W_OK) != 0)
+        return;
+    pst_file_writer *writer = begin(path);
+    pst_file_write(writer, "new", 3, NULL);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert_int_eq(pst_file_commit(writer, NULL), PST_OK);
+    assert_file(path, "new");
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 /* Standard output leads to a file here, which has a line already. */
 START_TEST(dev_stdout)
 {
@@ -665,6 +681,7 @@ static void add_devices(Suite *suite)
     tcase_add_checked_fixture(devices, set_up, remove_folder);
     tcase_add_test(devices, dev_full_is_written_directly);
     tcase_add_test(devices, dev_null);
+    tcase_add_test(devices, dev_shm);
     tcase_add_test(devices, a_device_that_is_not_there);
     tcase_add_test(devices, dev_stdout);
     suite_add_tcase(suite, devices);

@@ -17,15 +17,6 @@ struct pst__manifest {
     json_t *content; /* borrowed from root                                     */
 };
 
-/* Like all that makes a value here: NULL where memory is out. */
-static json_t *checked(json_t *value, int failed)
-{
-    if (failed == 0)
-        return value;
-    json_decref(value);
-    return NULL;
-}
-
 static json_t *digests(const pst_tensor *tensors, size_t count)
 {
     json_t *all = json_object();
@@ -35,7 +26,7 @@ static json_t *digests(const pst_tensor *tensors, size_t count)
         pst__digest_floats(tensors[i].data, tensors[i].count, text);
         failed = json_object_set_new(all, tensors[i].name, json_string(text));
     }
-    return checked(all, failed);
+    return pst__json_checked(all, failed);
 }
 
 static json_t *settings_of(const pst_checkpoint *state)
@@ -45,7 +36,7 @@ static json_t *settings_of(const pst_checkpoint *state)
     for (size_t i = 0; i < state->setting_count; i++)
         failed |= json_object_set_new(all, state->settings[i].name,
                                       json_string(state->settings[i].value));
-    return checked(all, failed);
+    return pst__json_checked(all, failed);
 }
 
 static json_t *make_content(const pst_checkpoint *state)

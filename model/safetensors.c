@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/careful_json.h"
 #include "model/little_endian.h"
 #include "model/reader.h"
+#include "sched/careful_json.h"
 
 /* Of the header; the format's own limit. */
 enum { MOST_HEADER_BYTES = 100000000 };

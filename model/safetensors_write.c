@@ -8,8 +8,8 @@
 
 #include <penstock/file.h>
 
-#include "sched/careful_json.h"
 #include "model/little_endian.h"
+#include "sched/careful_json.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -25,12 +25,9 @@ static json_t *describe(const pst_tensor *tensor, uint64_t begin)
     for (int i = 0; i < tensor->dims; i++)
         failed |=
             json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
-    if (failed) {
-        json_decref(shape);
-        return NULL;
-    }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape,
-                     "data_offsets", (json_int_t)begin,
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape",
+                     pst__json_checked(shape, failed), "data_offsets",
+                     (json_int_t)begin,
                      (json_int_t)(begin + tensor->count * sizeof(float)));
 }
 

@@ -36,6 +36,14 @@ json_t *pst__json_load(const char *text, size_t bytes, json_error_t *why,
     return NULL;
 }
 
+json_t *pst__json_checked(json_t *value, int failed)
+{
+    if (failed == 0)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 char *pst__json_dump(const pst_env *env, const json_t *root, size_t flags)
 {
     const size_t bytes = json_dumpb(root, NULL, 0, flags);

@@ -20,6 +20,10 @@ struct json_error_t;
 struct json_t *pst__json_load(const char *text, size_t bytes, struct json_error_t *why,
                               bool *no_memory);
 
+/* `value`, or NULL where something in it `failed`, as where memory was out for it;
+ * jansson passes that on. */
+struct json_t *pst__json_checked(struct json_t *value, int failed);
+
 /* As text in env's memory; NULL where memory was out, or `root` is NULL. */
 char *pst__json_dump(const pst_env *env, const struct json_t *root, size_t flags);
 

@@ -8,22 +8,13 @@
 
 #include "sched/careful_json.h"
 
-/* Like all that makes a value here: NULL where memory is out. */
-static json_t *checked(json_t *value, int failed)
-{
-    if (failed == 0)
-        return value;
-    json_decref(value);
-    return NULL;
-}
-
 static json_t *whole_numbers(const int *values, int count)
 {
     json_t *array = json_array();
     int failed = 0;
     for (int i = 0; i < count; i++)
         failed |= json_array_append_new(array, json_integer(values[i]));
-    return checked(array, failed);
+    return pst__json_checked(array, failed);
 }
 
 static json_t *real_numbers(const double *values, int count)
@@ -32,7 +23,7 @@ static json_t *real_numbers(const double *values, int count)
     int failed = 0;
     for (int i = 0; i < count; i++)
         failed |= json_array_append_new(array, json_real(values[i]));
-    return checked(array, failed);
+    return pst__json_checked(array, failed);
 }
 
 /* A name or message as a JSON string, which is UTF-8: other bytes become '?'. */
@@ -84,7 +75,7 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
             json_pack("{s:f, s:i, s:i, s:s}", "makespan", form->makespan,
                       "peak_first_rank", form->peak_first_rank, "peak_last_rank",
                       form->peak_last_rank, "formula", form->formula));
-    return finish(env, checked(root, failed), text, err);
+    return finish(env, pst__json_checked(root, failed), text, err);
 }
 
 pst_status pst_report_check(const pst_env *env, const pst_schedule *schedule,

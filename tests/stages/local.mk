@@ -41,6 +41,7 @@ check_LTLIBRARIES += $(explore_libs)
 %C%_libexplored_la_SOURCES = \
 	%D%/explore/litmus.c \
 	%D%/explore/scenarios_pipeline.c \
+	%D%/explore/scenarios_ring.c \
 	%D%/explore/scenarios_stream.c \
 	%D%/explore/scenarios_team.c \
 	%D%/explore/shipped.c \

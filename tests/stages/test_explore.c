@@ -44,9 +44,10 @@ enum { SCENARIOS = 64 }; /* a bit each */
 
 static explore_scenarios scenario_lists(int which)
 {
-    return which == 0   ? explore_pipeline_scenarios()
-           : which == 1 ? explore_stream_scenarios()
-           : which == 2 ? explore_team_scenarios()
+    return which == 0   ? explore_ring_scenarios()
+           : which == 1 ? explore_pipeline_scenarios()
+           : which == 2 ? explore_stream_scenarios()
+           : which == 3 ? explore_team_scenarios()
                         : (explore_scenarios){NULL, 0};
 }
 
@@ -245,8 +246,7 @@ static bool weaken(explore_site *site, int which, memory_order order, uint64_t u
     return users != 0 && !catcher == !!known;
 }
 
-/* ---- nothing is left out ----------------------------------------------------------
- */
+/* ---- nothing is left out -------------------------------------------------- */
 
 /* Uses of atomics in a source file. */
 static int uses_in_source(const char *path)

@@ -10,6 +10,7 @@ typedef struct explore_scenarios {
     size_t count;
 } explore_scenarios;
 
+explore_scenarios explore_ring_scenarios(void);
 explore_scenarios explore_pipeline_scenarios(void);
 explore_scenarios explore_stream_scenarios(void);
 explore_scenarios explore_team_scenarios(void);

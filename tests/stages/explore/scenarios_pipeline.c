@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenarios_pipeline.c - rings, channels, workers and runs, in small programs of
- * threads.
+ * scenarios_pipeline.c - channels, workers and runs, in small programs of threads.
  *
  * The .c files are included, so that their static functions can be started as threads.
  */
@@ -19,94 +18,12 @@
 #undef has_ended
 #include "stages/worker.c"
 
-/* ---- a ring ------------------------------------------------------------------- */
-
 enum { MOST_ITEMS = 8 };
 
 /* Counters start two before they wrap. */
 static const uint32_t near_wrap = UINT32_MAX - 1;
 
-typedef struct ring_play {
-    pst_ring ring;
-    uint32_t items;
-    uint32_t taken;
-    uint32_t payload[MOST_ITEMS];
-} ring_play;
-
-static ring_play *play;
-
-static void *push_all(void *argument)
-{
-    for (uint32_t i = 0; i < play->items; i++) {
-        play->payload[i] = 100 + i;
-        const pst_message message = {.microbatch = i, .data = &play->payload[i]};
-        while (!pst__ring_push(&play->ring, &message))
-            explore_retry();
-    }
-    return argument;
-}
-
-static void *pop_all(void *argument)
-{
-    pst_message message;
-    for (; play->taken < play->items; play->taken++) {
-        while (!pst__ring_pop(&play->ring, &message))
-            explore_retry();
-        if (message.microbatch != play->taken)
-            explore_fail("message %u comes as number %u", message.microbatch,
-                         play->taken);
-        const uint32_t payload = *(const uint32_t *)message.data;
-        if (payload != 100 + play->taken)
-            explore_fail("message %u holds %u", play->taken, payload);
-    }
-    return argument;
-}
-
-static void play_ring(uint32_t capacity, uint32_t items)
-{
-    play = pst_allocate(&explore_env, sizeof *play);
-    play->items = items;
-    pst__ring_init(&play->ring, &explore_env, capacity);
-    pst__ring_reset(&play->ring, near_wrap);
-    explore_start(push_all, NULL);
-    explore_start(pop_all, NULL);
-}
-
-static void check_ring(void)
-{
-    if (play->taken != play->items || !pst__ring_is_empty(&play->ring) ||
-        !pst__ring_check(&play->ring))
-        explore_fail("%u of %u were taken, and the ring is not as it should be",
-                     play->taken, play->items);
-}
-
-static void ring_1_2(void)
-{
-    play_ring(1, 2);
-}
-
-static void ring_1_3(void)
-{
-    play_ring(1, 3);
-}
-
-static void ring_2_3(void)
-{
-    play_ring(2, 3);
-}
-
-static void ring_3_4(void)
-{
-    play_ring(3, 4);
-}
-
-static void ring_2_6(void)
-{
-    play_ring(2, 6);
-}
-
-/* ---- ranks that send and receive, each with its part of the worker's loop ---------
- */
+/* ---- ranks that send and receive, each with its part of the worker's loop -- */
 
 enum { WIRED_RANKS = 3 };
 
@@ -407,8 +324,7 @@ static void check_ended(void)
         explore_fail("a run that was ended goes on");
 }
 
-/* ---- a channel that is sent what its receiver does not expect ----------------------
- */
+/* ---- a channel that is sent what its receiver does not expect ------------- */
 
 static void *send_of_other_iteration(void *unused)
 {
@@ -436,8 +352,7 @@ static void message_of_other_iteration(void)
     explore_start(receive_or_end, NULL);
 }
 
-/* ---- whole pipelines: workers, phases, the caller ----------------------------------
- */
+/* ---- whole pipelines: workers, phases, the caller ------------------------- */
 
 /* A stage on each rank. The first makes a number from the iteration, the second looks
  * at it; the caller looks at what all have counted. */
@@ -738,11 +653,6 @@ static void check_ok_or_cancelled(void)
 /* ---- all of them ---------------------------------------------------------------- */
 
 static const explore_scenario scenarios[] = {
-    {"ring of 1, 2 messages", ring_1_2, check_ring, 0, EXPLORE_SMALL},
-    {"ring of 1, 3 messages", ring_1_3, check_ring, 0, EXPLORE_SMALL},
-    {"ring of 2, 3 messages", ring_2_3, check_ring, 0, EXPLORE_SMALL},
-    {"ring of 3, 4 messages", ring_3_4, check_ring, 0, EXPLORE_SMALL},
-    {"ring of 2, 6 messages", ring_2_6, check_ring, 0, EXPLORE_LARGE},
     {"one sender, in order", one_sender, check_two_taken, 1, EXPLORE_SMALL},
     {"one sender, keys swapped", keys_out_of_order, check_two_taken, 1, EXPLORE_SMALL},
     {"one sender, receiver spins", one_sender_spinning, check_taken_or_ended, 0,

@@ -271,8 +271,7 @@ static void pair_is_cancelled(void)
     explore_start(cancel, NULL);
 }
 
-/* ---- a source and a sink, from the first item to the end ---------------------------
- */
+/* ---- a source and a sink, from the first item to the end ------------------ */
 
 static pst_status make_item(void *self, pst_stream_item *item, pst_error *err)
 {
@@ -373,8 +372,7 @@ static void stream_fails(void)
     explore_start(cancel, NULL);
 }
 
-/* ---- a crew -----------------------------------------------------------------------
- */
+/* ---- a crew --------------------------------------------------------------- */
 
 typedef struct crew_play {
     pst_crew crew;

@@ -31,7 +31,7 @@ void pst__ring_reset(pst_ring *ring, uint32_t start)
     /* relaxed: nobody else looks, and starting a run publishes all of it. `start` is
      * the count of no message in the first lap: those have start + 1 to start + slots.
      */
-    for (uint32_t i = 0; ring->slot && i <= ring->mask; i++)
+    for (uint32_t i = 0; i <= ring->mask; i++)
         atomic_store_explicit(&ring->slot[i].count, start, memory_order_relaxed);
     ring->tail = start;
     pst__ring_clear(ring);

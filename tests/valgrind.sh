@@ -3,8 +3,13 @@
 # valgrind.sh - the runtime's tests under Helgrind, in a build whose atomics it knows;
 # `make check-valgrind` runs it in the build folder. Takes some minutes.
 #
-# Left out: cases that hang on purpose, whose workers outlive their test.
+# Left out: cases that hang on purpose, whose workers outlive their test, and the longest
+# of test_pipeline and test_stream.
 set -eu
+command -v valgrind >/dev/null || {
+    echo 'valgrind.sh: Valgrind is not there (Debian: valgrind)' >&2
+    exit 1
+}
 source=$(cd "${srcdir:-.}" && pwd)
 rm -rf valgrind
 mkdir valgrind

@@ -456,7 +456,7 @@ int main(int argc, char **argv)
             ms = atof(optarg);
         else if (letter == 'r')
             runs = atoi(optarg);
-        for (int i = 0; letter == 'w' && i < 4; i++)
+        for (int i = 0; letter == 'w' && i <= START; i++)
             if (strcmp(optarg, words[i]) == 0)
                 only = i;
         if (letter == '?' || (letter == 'w' && only < 0))

@@ -6,6 +6,7 @@ pkginclude_HEADERS += \
 	%D%/finite.h \
 	%D%/stage.h \
 	%D%/trace.h \
+	%D%/transport.h \
 	%D%/pipeline.h \
 	%D%/stream.h \
 	%D%/team.h
@@ -37,6 +38,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/team.c \
 	%D%/thread.c \
 	%D%/topology.c \
+	%D%/transport.c \
 	%D%/worker.c \
 	%D%/arena.h \
 	%D%/atomic.h \

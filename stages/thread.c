@@ -237,3 +237,47 @@ void pst__wait_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns)
     while (atomic_load_explicit(word, memory_order_acquire) == value)
         pst__futex_wait(word, value, 0);
 }
+
+void pst__monitor_init(pst_monitor *monitor)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&monitor->mutex, NULL);
+    pthread_cond_init(&monitor->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+void pst__monitor_fini(pst_monitor *monitor)
+{
+    pthread_cond_destroy(&monitor->changed);
+    pthread_mutex_destroy(&monitor->mutex);
+}
+
+void pst__monitor_enter(pst_monitor *monitor)
+{
+    pthread_mutex_lock(&monitor->mutex);
+}
+
+bool pst__monitor_try(pst_monitor *monitor)
+{
+    return pthread_mutex_trylock(&monitor->mutex) == 0;
+}
+
+void pst__monitor_leave(pst_monitor *monitor)
+{
+    pthread_mutex_unlock(&monitor->mutex);
+}
+
+void pst__monitor_sleep(pst_monitor *monitor, uint64_t timeout_ns)
+{
+    const uint64_t end = pst__now_ns() + timeout_ns;
+    const struct timespec at = {.tv_sec = (time_t)(end / 1000000000),
+                                .tv_nsec = (long)(end % 1000000000)};
+    pthread_cond_timedwait(&monitor->changed, &monitor->mutex, &at);
+}
+
+void pst__monitor_wake(pst_monitor *monitor)
+{
+    pthread_cond_broadcast(&monitor->changed);
+}

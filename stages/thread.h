@@ -7,6 +7,7 @@
 #ifndef PENSTOCK_STAGES_THREAD_H
 #define PENSTOCK_STAGES_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,5 +76,25 @@ bool pst__look_for_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns
  * word wakes all sleepers afterwards. What was written before the change is seen.
  */
 void pst__wait_change(pst_atomic_u32 *word, uint32_t value, uint64_t spin_ns);
+
+/*
+ * A lock, and a sleep for what it guards: for what waits on other processes, where a
+ * message takes longer than any lock. Among the workers of a process there is none.
+ */
+typedef struct pst_monitor {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+} pst_monitor;
+
+void pst__monitor_init(pst_monitor *monitor);
+void pst__monitor_fini(pst_monitor *monitor);
+void pst__monitor_enter(pst_monitor *monitor);
+/* False: another thread is in it. */
+bool pst__monitor_try(pst_monitor *monitor);
+void pst__monitor_leave(pst_monitor *monitor);
+/* Inside: let others in and sleep until woken, or for timeout_ns. May return early. */
+void pst__monitor_sleep(pst_monitor *monitor, uint64_t timeout_ns);
+/* Wake all that sleep. */
+void pst__monitor_wake(pst_monitor *monitor);
 
 #endif

@@ -124,7 +124,7 @@ alone 'jansson' 'sched/[a-z_]*_json\.c|model/(safetensors|safetensors_write|[a-z
 alone 'hwloc' 'stages/(bind|place|topology)\.c'
 alone 'pthread|linux/futex' 'stages/thread\.[ch]'
 alone 'valgrind/' 'stages/atomic_valgrind\.h'
-alone 'mpi\.h' 'stages/channel_mpi\.c'
+alone 'mpi\.h' 'stages/transport_mpi\.c'
 alone '(openblas/)?(cblas|openblas)' 'model/blas\.c'
 alone '(sha|md)[0-9]*\.h' 'model/digest\.c'
 alone 'cairo' 'tools/draw_cairo\.c'

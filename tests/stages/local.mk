@@ -8,6 +8,10 @@ check_LTLIBRARIES += %D%/libtoy.la
 %C%_libtoy_la_SOURCES = %D%/toy.c %D%/toy.h
 %C%_libtoy_la_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 
+# Processes that are threads, for programs of several processes.
+check_LTLIBRARIES += %D%/libloopback.la
+%C%_libloopback_la_SOURCES = %D%/loopback.c %D%/loopback.h
+
 check_PROGRAMS += %D%/test_bind
 %C%_test_bind_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) $(HWLOC_CFLAGS)
 %C%_test_bind_LDADD = %D%/libtoy.la $(stages_test_libs)
@@ -65,6 +69,11 @@ check_PROGRAMS += %D%/test_footprint
 %C%_test_footprint_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_footprint_LDADD = %D%/libtoy.la $(stages_test_libs)
 TESTS += %D%/test_footprint
+
+check_PROGRAMS += %D%/test_loopback
+%C%_test_loopback_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_loopback_LDADD = %D%/libloopback.la $(stages_test_libs)
+TESTS += %D%/test_loopback
 
 check_PROGRAMS += %D%/test_messages
 %C%_test_messages_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)

@@ -57,6 +57,7 @@ const char *pst_status_text(pst_status status)
         [PST_ETIMEOUT] = "timed out",
         [PST_ENUMERIC] = "not a finite number",
         [PST_ESYSTEM] = "the system refused",
+        [PST_EPEER] = "another process failed",
     };
     if ((int)status < 0 || status >= PST_STATUS_COUNT)
         return "unknown status";

@@ -26,6 +26,7 @@ typedef enum pst_status {
     PST_ETIMEOUT,  /* nothing moved for longer than the watchdog's limit       */
     PST_ENUMERIC,  /* a NaN or an infinity where none may be                   */
     PST_ESYSTEM,   /* threads, topology or another library refused             */
+    PST_EPEER,     /* another process failed, or is gone                       */
     PST_STATUS_COUNT
 } pst_status;
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "stages/engine.h"
+#include "stages/crossing.h"
 
 typedef struct writer {
     char *text;
@@ -87,6 +87,11 @@ static void put_action(writer *out, const pst_pipeline *p, int rank, const momen
 static void put_worker(writer *out, const pst_pipeline *p, int rank)
 {
     const moment now = look_at(&p->workers[rank]);
+    const pst_transport *t = p->options.transport;
+    if (!pst__is_here(p, rank)) {
+        put(out, "rank %d is in %s", rank, t->where(t->self, p->process_of_rank[rank]));
+        return;
+    }
     switch (now.state) {
     case PST__IDLE:
         put(out, "rank %d is idle", rank);

@@ -38,7 +38,7 @@ typedef enum pst_phase {
 } pst_phase;
 
 /* Why a run ends before its end. */
-enum { PST__GOES_ON, PST__FAILED, PST__CANCELLED, PST__TIMED_OUT };
+enum { PST__GOES_ON, PST__FAILED, PST__CANCELLED, PST__TIMED_OUT, PST__CUT_OFF };
 
 /* What a worker is doing, for the dump. */
 enum { PST__IDLE, PST__WAITS, PST__RUNS, PST__REDUCES, PST__STEPS };
@@ -53,7 +53,13 @@ enum { PST__IDLE, PST__WAITS, PST__RUNS, PST__REDUCES, PST__STEPS };
 typedef struct pst_program {
     pst_footprint *footprint;
     pst_channel **channels; /* [link_count] the footprint's links, as channels */
+    /* NULL where there is one process (crossing.h); else [link_count]: */
+    struct pst_crossing **crossings; /* NULL: both ranks are in one process    */
+    struct pst_expected **expected;  /* [expected_count] of those that come in */
+    uint32_t *expected_count;
 } pst_program;
+
+typedef struct pst_crossing pst_crossing;
 
 /* A stage with its memory on its rank. */
 typedef struct pst_placed_stage {
@@ -77,6 +83,7 @@ typedef struct pst_worker {
     pst_atomic_u64 since_ns; /* when it began or ended an action, whichever is last */
     _Alignas(PST__CACHE_LINE) pst_pipeline *pipeline;
     int rank;
+    int place; /* number of the rank's in the topology                         */
     bool started;
     pst_thread thread;
     pst_team *team; /* NULL: one core                                           */
@@ -103,6 +110,8 @@ struct pst_pipeline {
     pst_env env;
     pst_topology *topology; /* NULL where workers are not bound                */
     int ranks;
+    int workers_here;     /* ranks of this process                             */
+    int *process_of_rank; /* NULL: all are here                                */
     int stage_count;
     pst_placed_stage *stages;
     int *rank_of_stage;
@@ -113,6 +122,10 @@ struct pst_pipeline {
     int program_count;
     pst_channel **channels;
     size_t channel_count;
+    pst_crossing **crossings; /* [crossing_room] by channel; NULL: not one     */
+    size_t crossing_room;
+    uint32_t first_tag;   /* of the transport; channel k has this + k             */
+    float *tie_room;      /* what the other copy of a tie is received in          */
     pst_lengths *lengths; /* [stages][microbatches] of the present program     */
     size_t length_room;
     bool warned_of_places; /* what was refused stands in the log               */

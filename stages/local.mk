@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/budget.c \
 	%D%/channel.c \
 	%D%/crew.c \
+	%D%/crossing.c \
 	%D%/dump.c \
 	%D%/fault.c \
 	%D%/fault_text.c \
@@ -25,6 +26,8 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/flow.c \
 	%D%/footprint.c \
 	%D%/footprint_moves.c \
+	%D%/hosts.c \
+	%D%/latch.c \
 	%D%/links.c \
 	%D%/pipeline.c \
 	%D%/place.c \
@@ -47,11 +50,14 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/budget.h \
 	%D%/channel.h \
 	%D%/crew.h \
+	%D%/crossing.h \
 	%D%/doorbell.h \
 	%D%/engine.h \
 	%D%/flow.h \
 	%D%/footprint.h \
 	%D%/footprint_walk.h \
+	%D%/hosts.h \
+	%D%/latch.h \
 	%D%/links.h \
 	%D%/place.h \
 	%D%/program.h \

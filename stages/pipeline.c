@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stages/crossing.h"
 #include "stages/engine.h"
+#include "stages/hosts.h"
 #include "stages/program.h"
 #include "stages/run.h"
 #include "stages/settle.h"
@@ -106,6 +108,34 @@ static pst_status check_arguments(const pst_stage *stages, int count,
     return options ? check_ties(stages, count, options, err) : PST_OK;
 }
 
+/* All processes find the same fault, or none. */
+static pst_status check_processes(int stage_count, int ranks,
+                                  const pst_pipeline_options *options, pst_error *err)
+{
+    const pst_transport *t = options ? options->transport : NULL;
+    if (!t)
+        return PST_OK;
+    if (!options->process_of_rank)
+        return pst_error_set(err, PST_EINVAL,
+                             "a transport without process_of_rank, which says who runs "
+                             "each rank");
+    for (int rank = 0; rank < ranks; rank++)
+        if (options->process_of_rank[rank] < 0 ||
+            options->process_of_rank[rank] >= t->processes)
+            return pst_error_set(
+                err, PST_EINVAL, "rank %d is to run on process %d; they are 0 .. %d",
+                rank, options->process_of_rank[rank], t->processes - 1);
+    /* Stages next to each other make the channels, two for each such pair. */
+    const uint32_t free = t->tags - PST_TRANSPORT_OWN_TAGS - t->tags_used;
+    if (2 * (uint32_t)stage_count > free)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d stages need %u tags, and %u of the transport's %u are "
+                             "free",
+                             stage_count, 2 * (unsigned)stage_count, (unsigned)free,
+                             (unsigned)t->tags);
+    return PST_OK;
+}
+
 static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
                                  const int *rank_of_stage,
                                  const pst_pipeline_options *options, pst_error *err)
@@ -126,6 +156,11 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
     p->workers = pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->workers);
     p->report_room = (size_t)p->ranks * REPORT_LINE + 1;
     p->report = pst_allocate(&p->env, p->report_room);
+    if (p->options.transport)
+        p->process_of_rank =
+            pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->process_of_rank);
+    if (p->options.transport && !p->process_of_rank)
+        return pst_error_no_memory(err, "a pipeline", 0);
     if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers || !p->report)
         return pst_error_no_memory(err, "a pipeline", 0);
     for (size_t stage = 0; stage < count; stage++) {
@@ -133,12 +168,18 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         p->stages[stage].rank = rank_of_stage[stage];
         p->rank_of_stage[stage] = rank_of_stage[stage];
     }
+    if (p->process_of_rank)
+        memcpy(p->process_of_rank, options->process_of_rank,
+               (size_t)p->ranks * sizeof *p->process_of_rank);
     if (ties > 0)
         memcpy(p->ties, p->options.ties, ties * sizeof *p->ties);
+    int place = 0; /* of share_host(), which adds the first */
     for (int rank = 0; rank < p->ranks; rank++) {
         pst_worker *w = &p->workers[rank];
         w->pipeline = p;
         w->rank = rank;
+        if (pst__is_here(p, rank))
+            w->place = place++;
         if (p->options.delay_seed != 0)
             w->delay_state =
                 p->options.delay_seed + (uint64_t)rank * 0x9e3779b97f4a7c15u;
@@ -173,9 +214,9 @@ static pst_status place_rank(pst_pipeline *p, int rank, pst_error *err)
         if (p->stages[stage].rank == rank &&
             !place_stage(&p->stages[stage], NULL, &bytes))
             return pst_error_no_memory(err, "the weights of a stage", 0);
-    if (!pst__arena_init(&w->resident, &p->env, p->topology, rank, bytes,
+    if (!pst__arena_init(&w->resident, &p->env, p->topology, w->place, bytes,
                          p->options.huge_pages))
-        return pst__arena_refuse(p->topology, rank, "the weights of a rank", bytes,
+        return pst__arena_refuse(p->topology, w->place, "the weights of a rank", bytes,
                                  err);
     size_t again = 0;
     for (int stage = 0; stage < p->stage_count; stage++)
@@ -199,6 +240,8 @@ static pst_status start_workers(pst_pipeline *p, pst_error *err)
 {
     for (int rank = 0; rank < p->ranks; rank++) {
         pst_worker *w = &p->workers[rank];
+        if (!pst__is_here(p, rank))
+            continue;
         pst_status status = start_team(p, w, err);
         if (status == PST_OK)
             status = pst__worker_start(w, err);
@@ -238,13 +281,18 @@ pst_status pst_pipeline_team(const pst_env *env, int ranks,
     if (ranks < 1)
         return pst_error_set(err, PST_EINVAL, "teams of %d ranks; 1 would work", ranks);
     const bool elsewhere = options->topology_synthetic || options->topology_xml;
-    const int share = pst_cpu_budget() / ranks;
+    pst_share_of_host host;
+    pst_status status = pst__hosts_share(env, options, ranks, &host, err);
+    if (status != PST_OK)
+        return status;
+    const int share = host.places > 0 ? pst_cpu_budget() / host.places : 1;
     *team = share > 1 ? share : 1;
-    if (options->bind == PST_BIND_NONE || (*team == 1 && !elsewhere))
+    if (options->bind == PST_BIND_NONE || host.places == 0 || host.torn ||
+        (*team == 1 && !elsewhere))
         return PST_OK;
-    const pst_topology_options wanted = topology_options(options, ranks);
+    const pst_topology_options wanted = topology_options(options, host.places);
     int fit;
-    const pst_status status = pst__topology_team(env, &wanted, &fit, err);
+    status = pst__topology_team(env, &wanted, &fit, err);
     if (status == PST_OK && (elsewhere || fit < *team))
         *team = fit;
     return status;
@@ -275,28 +323,77 @@ pst_status pst_pipeline_places(const pst_env *env, int ranks,
     return PST_OK;
 }
 
+/* The places of this process's ranks among those of all that use the same CPUs. */
+static pst_status share_host(pst_pipeline *p, pst_error *err)
+{
+    pst_share_of_host host;
+    pst_status status = pst__hosts_share(&p->env, &p->options, p->ranks, &host, err);
+    if (status != PST_OK)
+        return status;
+    p->workers_here = host.here;
+    for (int rank = 0; rank < p->ranks; rank++)
+        p->workers[rank].place += host.first;
+    if (p->options.transport) {
+        p->first_tag = p->options.transport->tags_used;
+        p->options.transport->tags_used += 2 * (uint32_t)p->stage_count;
+    }
+    /* A worker that spins takes the core of one that computes if they must share. */
+    if (!host.torn && host.places * p->options.team <= pst_cpu_budget())
+        p->spin_ns = SPIN_NS;
+    if (host.torn)
+        pst_log(
+            &p->env, PST_LOG_WARNING,
+            "another process may use a part of this one's CPUs, so workers are left "
+            "to the system; a launcher that gives each process its own, or all the "
+            "same, would do");
+    if (p->options.bind == PST_BIND_NONE || host.torn || host.here == 0)
+        return PST_OK;
+    return make_topology(&p->env, &p->options, host.places, &p->topology, err);
+}
+
+/* Room for what comes of ties whose other copy is in another process. */
+static pst_status make_tie_room(pst_pipeline *p, pst_error *err)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->options.tie_count; i++) {
+        const pst_tie *t = &p->ties[i];
+        if (pst__is_here(p, p->stages[t->first_stage].rank) !=
+                pst__is_here(p, p->stages[t->second_stage].rank) &&
+            t->count > most)
+            most = t->count;
+    }
+    if (most == 0)
+        return PST_OK;
+    p->tie_room = pst_allocate_array(&p->env, most, sizeof *p->tie_room);
+    return p->tie_room ? PST_OK
+                       : pst_error_no_memory(err, "the gradients of tied weights",
+                                             most * sizeof *p->tie_room);
+}
+
 static pst_status build(pst_pipeline *p, const pst_stage *stages,
                         const int *rank_of_stage, const pst_pipeline_options *options,
                         pst_error *err)
 {
     pst_status status = copy_arguments(p, stages, rank_of_stage, options, err);
-    if (status == PST_OK && p->options.bind != PST_BIND_NONE)
-        status = make_topology(&p->env, &p->options, p->ranks, &p->topology, err);
+    if (status == PST_OK)
+        status = share_host(p, err);
+    if (status == PST_OK)
+        status = make_tie_room(p, err);
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
-        status = place_rank(p, rank, err);
-    /* A worker that spins takes the core of one that computes if they must share. */
-    if (p->ranks * p->options.team <= pst_cpu_budget())
-        p->spin_ns = SPIN_NS;
+        if (pst__is_here(p, rank))
+            status = place_rank(p, rank, err);
     return status == PST_OK ? start_workers(p, err) : status;
 }
 
-pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
-                               int stage_count, const int *rank_of_stage, int ranks,
-                               const pst_pipeline_options *options, pst_pipeline **out,
-                               pst_error *err)
+static pst_status create(const pst_env *env, const pst_stage *stages, int stage_count,
+                         const int *rank_of_stage, int ranks,
+                         const pst_pipeline_options *options, pst_pipeline **out,
+                         pst_error *err)
 {
     pst_status status =
         check_arguments(stages, stage_count, rank_of_stage, ranks, options, err);
+    if (status == PST_OK)
+        status = check_processes(stage_count, ranks, options, err);
     if (status != PST_OK)
         return status;
     pst_pipeline *p = pst_allocate(env, sizeof *p);
@@ -314,8 +411,19 @@ pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
     return status;
 }
 
-pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedule,
-                             int *program, pst_error *err)
+pst_status pst_pipeline_create(const pst_env *env, const pst_stage *stages,
+                               int stage_count, const int *rank_of_stage, int ranks,
+                               const pst_pipeline_options *options, pst_pipeline **out,
+                               pst_error *err)
+{
+    pst_error own = PST_ERROR_INIT;
+    const pst_status status =
+        create(env, stages, stage_count, rank_of_stage, ranks, options, out, &own);
+    return pst__pipeline_tell(options ? options->transport : NULL, status, &own, err);
+}
+
+static pst_status load(pst_pipeline *pipeline, const pst_schedule *schedule,
+                       int *program, pst_error *err)
 {
     const int count = pipeline->program_count;
     pst_program *grown = pipeline->programs
@@ -333,6 +441,14 @@ pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedul
     *program = count;
     pipeline->program_count++;
     return PST_OK;
+}
+
+pst_status pst_pipeline_load(pst_pipeline *pipeline, const pst_schedule *schedule,
+                             int *program, pst_error *err)
+{
+    pst_error own = PST_ERROR_INIT;
+    const pst_status status = load(pipeline, schedule, program, &own);
+    return pst__pipeline_tell(pipeline->options.transport, status, &own, err);
 }
 
 void *pst_pipeline_weights(pst_pipeline *pipeline, int stage)
@@ -408,6 +524,7 @@ static int stop_workers(pst_pipeline *p)
 static void release_all(pst_pipeline *p)
 {
     const pst_env env = p->env;
+    pst__crossings_close(p);
     for (int rank = 0; p->workers && rank < p->ranks; rank++) {
         pst__team_destroy(p->workers[rank].team, &env);
         pst__arena_fini(&p->workers[rank].resident, &env);
@@ -428,6 +545,8 @@ static void release_all(pst_pipeline *p)
     pst_release(&env, p->workers);
     pst_release(&env, p->ties);
     pst_release(&env, p->rank_of_stage);
+    pst_release(&env, p->process_of_rank);
+    pst_release(&env, p->tie_room);
     pst_release(&env, p->stages);
     pst_release(&env, p);
 }

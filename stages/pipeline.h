@@ -21,6 +21,7 @@
 #include <penstock/schedule.h>
 #include <penstock/stage.h>
 #include <penstock/trace.h>
+#include <penstock/transport.h>
 
 PST_BEGIN_DECLS
 
@@ -74,6 +75,12 @@ typedef struct pst_pipeline_options {
      * use the pipeline. NULL: nothing. */
     void (*worker_start)(void *user, int rank);
     void *worker_start_user;
+    /* Between processes that each make this pipeline with the same arguments and run
+     * their own ranks of it; borrowed. Creating, loading and running are then calls
+     * that all make, in one order. A failure on one ends the run on all, and no other
+     * run begins. NULL: this process runs all ranks. */
+    pst_transport *transport;
+    const int *process_of_rank; /* [ranks] with a transport                    */
 } pst_pipeline_options;
 
 typedef struct pst_pipeline pst_pipeline;
@@ -128,7 +135,8 @@ PST_API pst_status pst_pipeline_load(pst_pipeline *pipeline,
  * backward actions: gradients are zeroed first, and after the last action come ties,
  * `reduce`, `combine` and `step`; but a list with STEPs has a stage's `reduce` and
  * `step` there, without ties and `combine`.
- * Errors: PST_ECALLBACK's text names stage, microbatch and op, and carries the
+ * Errors: PST_EPEER: another process failed, and that is its reason.
+ *         PST_ECALLBACK's text names stage, microbatch and op, and carries the
  *         callback's own sentence (its status is returned where it is not PST_OK);
  *         PST_ETIMEOUT's begins with the rank to blame and where it is;
  *         pst_pipeline_report() then tells of every rank. After an error buffers hold
@@ -144,7 +152,8 @@ PST_API pst_status pst_pipeline_run(pst_pipeline *pipeline, int program,
 /* End a run from any thread or signal handler: it returns PST_ECALLBACK soon. */
 PST_API void pst_pipeline_cancel(pst_pipeline *pipeline);
 
-/* A stage's own memory, borrowed until the pipeline is destroyed; not during a run. */
+/* A stage's own memory, borrowed until the pipeline is destroyed; not during a run.
+ * NULL: its rank is in another process. */
 PST_API void *pst_pipeline_weights(pst_pipeline *pipeline, int stage);
 PST_API float *pst_pipeline_gradients(pst_pipeline *pipeline, int stage);
 PST_API void *pst_pipeline_optimizer(pst_pipeline *pipeline, int stage);

@@ -6,6 +6,8 @@
 
 #include <penstock/check.h>
 
+#include "stages/crossing.h"
+
 static pst_status check_callbacks(const pst_pipeline *p, const pst_schedule *schedule,
                                   pst_error *err)
 {
@@ -108,18 +110,27 @@ static pst_status widen_arena(pst_pipeline *p, int rank, size_t bytes, pst_error
     pst_arena larger;
     if (bytes <= w->working.bytes)
         return PST_OK;
-    if (!pst__arena_init(&larger, &p->env, p->topology, rank, bytes,
+    if (!pst__arena_init(&larger, &p->env, p->topology, w->place, bytes,
                          p->options.huge_pages)) {
         char what[64];
         snprintf(what, sizeof what, "the buffers of rank %d", rank);
-        return pst__arena_refuse(p->topology, rank, what, bytes, err);
+        return pst__arena_refuse(p->topology, w->place, what, bytes, err);
     }
     /* Else the worker's own first touch says which node it is on. */
     if (larger.bound)
-        pst__arena_touch(&larger, p->topology, rank);
+        pst__arena_touch(&larger, p->topology, w->place);
     pst__arena_fini(&w->working, &p->env);
     w->working = larger;
     return PST_OK;
+}
+
+/* What EVICT moves to a partner in another process stays in a part of the partner's
+ * arena that is here, of which no other page is touched. */
+static bool needs_arena(const pst_pipeline *p, const pst_footprint *f, int rank)
+{
+    const int partner = p->ranks - 1 - rank;
+    return pst__is_here(p, rank) ||
+           (f->rank[partner].away_count > 0 && pst__is_here(p, partner));
 }
 
 static pst_status make_room(pst_pipeline *p, const pst_footprint *f, pst_error *err)
@@ -127,6 +138,8 @@ static pst_status make_room(pst_pipeline *p, const pst_footprint *f, pst_error *
     for (int rank = 0; rank < p->ranks; rank++) {
         pst_worker *w = &p->workers[rank];
         const size_t events = f->rank[rank].step_count;
+        if (!needs_arena(p, f, rank))
+            continue;
         const pst_status status = widen_arena(p, rank, f->rank[rank].bytes, err);
         if (status != PST_OK)
             return status;
@@ -172,11 +185,12 @@ pst_status pst__program_load(pst_pipeline *pipeline, const pst_schedule *schedul
                              pst_program *program, pst_error *err)
 {
     pst_status status;
-    *program = (pst_program){NULL, NULL};
+    *program = (pst_program){.footprint = NULL};
     if ((status = pst_schedule_check(&pipeline->env, schedule, err)) != PST_OK ||
         (status = check_shape(pipeline, schedule, err)) != PST_OK ||
         (status = plan(pipeline, schedule, program, err)) != PST_OK ||
         (status = open_channels(pipeline, program, err)) != PST_OK ||
+        (status = pst__crossings_open(pipeline, program, err)) != PST_OK ||
         (status = make_room(pipeline, program->footprint, err)) != PST_OK)
         pst__program_fini(program, &pipeline->env);
     return status;
@@ -184,7 +198,8 @@ pst_status pst__program_load(pst_pipeline *pipeline, const pst_schedule *schedul
 
 void pst__program_fini(pst_program *program, const pst_env *env)
 {
+    pst__crossings_release(program, env);
     pst__footprint_destroy(program->footprint);
     pst_release(env, program->channels);
-    *program = (pst_program){NULL, NULL};
+    *program = (pst_program){.footprint = NULL};
 }

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "stages/crossing.h"
+#include "stages/latch.h"
+
 /* For workers to come back after a fault: those between callbacks do so at once. */
 enum { GRACE_NS = 1500000000 };
 
@@ -47,7 +50,7 @@ static bool all_finished(pst_pipeline *p, uint32_t *finished)
 {
     /* acquire: pairs with finish_phase() of each worker. */
     *finished = atomic_load_explicit(&p->finished, memory_order_acquire);
-    return *finished % PST__ENDED_EARLY == (uint32_t)p->ranks;
+    return *finished % PST__ENDED_EARLY == (uint32_t)p->workers_here;
 }
 
 void pst__pipeline_wait_idle(pst_pipeline *pipeline)
@@ -85,6 +88,7 @@ static bool wait_for_workers(pst_pipeline *p)
     const double seconds = p->options.watchdog_seconds;
     const bool watched = seconds > 0 && seconds <= 1e9;
     const uint64_t limit = watched ? (uint64_t)(seconds * 1e9) : 0;
+    uint64_t patience = limit;
     const uint64_t nap = !watched ? 0 : limit / 16 < NAP_NS ? limit / 16 + 1 : NAP_NS;
     uint64_t moved_at = pst__now_ns();
     uint64_t last = watched ? movement(p) : 0;
@@ -98,8 +102,12 @@ static bool wait_for_workers(pst_pipeline *p)
         if (present != last) {
             last = present;
             moved_at = now;
-        } else if (now - moved_at >= limit) {
-            return all_finished(p, &finished);
+            patience = limit;
+        } else if (now - moved_at >= patience) {
+            /* Whoever has the rank to blame finds out first, and then tells. */
+            if (patience > limit || pst__is_here(p, pst__pipeline_culprit(p)))
+                return all_finished(p, &finished);
+            patience = limit + limit / 2;
         }
     }
     return true;
@@ -133,24 +141,61 @@ static const char *abandoned_text(const pst_pipeline *p, char *text, size_t size
     return text;
 }
 
-/* The list does not move: say who is to blame, then bring the workers back. */
-static pst_status time_out(pst_pipeline *p, pst_error *err)
+/* The other processes need not wait until the workers of this one are back. */
+static void tell_others(const pst_transport *t, const char *text)
 {
-    char place[192], waiters[64] = "", rest[160];
-    const int culprit = pst__pipeline_culprit(p);
+    char whole[sizeof((pst_error *)0)->text + 128];
+    if (!t)
+        return;
+    snprintf(whole, sizeof whole, "%s: %s", t->where(t->self, t->process), text);
+    t->fail(t->self, whole);
+}
+
+/* "rank 2 is in ...", or where that rank is if not here; returns text. */
+static const char *stall_text(const pst_pipeline *p, int culprit, char *text,
+                              size_t size)
+{
+    char place[192], waiters[64] = "";
+    const pst_transport *t = p->options.transport;
+    const double limit = p->options.watchdog_seconds;
     const int waiting = pst__pipeline_waiters(p, culprit);
-    pst__pipeline_place_text(p, culprit, place, sizeof place);
-    pst__pipeline_write_report(p, culprit);
-    pst__pipeline_end(p, PST__TIMED_OUT);
-    p->broken = !wait_for_return(p);
     if (waiting > 0)
         snprintf(waiters, sizeof waiters, "; %d other rank%s for it", waiting,
                  waiting == 1 ? " waits" : "s wait");
-    return pst_error_set(err, PST_ETIMEOUT,
-                         "rank %d is in %s, and no action has ended for %g s, the "
-                         "watchdog's limit%s%s",
-                         culprit, place, p->options.watchdog_seconds, waiters,
+    if (pst__is_here(p, culprit))
+        snprintf(text, size,
+                 "rank %d is in %s, and no action has ended for %g s, the watchdog's "
+                 "limit%s",
+                 culprit, pst__pipeline_place_text(p, culprit, place, sizeof place),
+                 limit, waiters);
+    else
+        snprintf(text, size,
+                 "nothing has come from rank %d (%s) for %g s, the watchdog's limit%s",
+                 culprit, t->where(t->self, p->process_of_rank[culprit]), limit,
+                 waiters);
+    return text;
+}
+
+/* The list does not move: say who is to blame, then bring the workers back. */
+static pst_status time_out(pst_pipeline *p, pst_error *err)
+{
+    char text[512], rest[160];
+    const int culprit = pst__pipeline_culprit(p);
+    stall_text(p, culprit, text, sizeof text);
+    pst__pipeline_write_report(p, culprit);
+    tell_others(p->options.transport, text);
+    pst__pipeline_end(p, PST__TIMED_OUT);
+    p->broken = !wait_for_return(p);
+    return pst_error_set(err, PST_ETIMEOUT, "%s%s", text,
                          abandoned_text(p, rest, sizeof rest));
+}
+
+pst_status pst__pipeline_cut_off(const pst_pipeline *pipeline, pst_error *err)
+{
+    const pst_transport *t = pipeline->options.transport;
+    const char *why = t->failure(t->self);
+    return pst_error_set(err, PST_EPEER, "%s",
+                         why ? why : "a message between processes was not carried out");
 }
 
 static pst_status find_fault(pst_pipeline *p, pst_error *err)
@@ -161,13 +206,17 @@ static pst_status find_fault(pst_pipeline *p, pst_error *err)
     const uint32_t why = atomic_load_explicit(&p->ended, memory_order_acquire);
     if (why == PST__GOES_ON)
         return PST_OK;
-    p->broken = !wait_for_return(p);
-    abandoned_text(p, rest, sizeof rest);
-    if (why == PST__CANCELLED)
-        return pst_error_set(err, PST_ECALLBACK, "the run was cancelled%s", rest);
     /* acquire: pairs with the release in pst__pipeline_claim_fault(). */
     const uint32_t failed = atomic_load_explicit(&p->failed, memory_order_acquire);
-    const pst_error *own = &p->workers[failed - 1].error;
+    const pst_error *own = why == PST__FAILED ? &p->workers[failed - 1].error : NULL;
+    if (own)
+        tell_others(p->options.transport, own->text);
+    p->broken = !wait_for_return(p);
+    abandoned_text(p, rest, sizeof rest);
+    if (why == PST__CUT_OFF)
+        return pst__pipeline_cut_off(p, err);
+    if (why == PST__CANCELLED)
+        return pst_error_set(err, PST_ECALLBACK, "the run was cancelled%s", rest);
     return pst_error_set(err, own->status, "%s%s", own->text, rest);
 }
 
@@ -204,35 +253,77 @@ static void clean(pst_pipeline *p)
     p->dirty = false;
 }
 
-/* Both gradients become first + second. */
-static void sum_ties(pst_pipeline *p)
+/* The copy of a tie's gradient in another process, into p->tie_room; ours goes there.
+ * The tag is the pipeline's last, which no channel has. */
+static pst_status swap(const pst_pipeline *p, int stage, const float *own, size_t count,
+                       pst_error *err)
 {
-    for (int i = 0; i < p->options.tie_count; i++) {
-        const pst_tie *t = &p->ties[i];
-        float *first = p->stages[t->first_stage].gradients + t->first_offset;
-        float *second = p->stages[t->second_stage].gradients + t->second_offset;
-        for (size_t k = 0; k < t->count; k++) {
-            const float sum = first[k] + second[k];
-            first[k] = sum;
-            second[k] = sum;
-        }
+    pst_transport *t = p->options.transport;
+    const int other = p->process_of_rank[p->stages[stage].rank];
+    const uint32_t tag = p->first_tag + 2 * (uint32_t)p->stage_count - 1;
+    const size_t bytes = count * sizeof *own;
+    pst_latch latch;
+    pst_transfer transfers[2];
+    pst__latch_open(&latch, 2);
+    t->receive(t->self, other, tag, p->tie_room, bytes,
+               pst__latch_add(&latch, &transfers[0]));
+    t->send(t->self, other, tag, own, bytes, bytes,
+            pst__latch_add(&latch, &transfers[1]));
+    return pst__latch_wait(&latch, t, err);
+}
+
+static float *tied(const pst_pipeline *p, int stage, size_t offset)
+{
+    float *gradients = p->stages[stage].gradients;
+    return gradients ? gradients + offset : NULL;
+}
+
+/* Both gradients become first + second. */
+static pst_status sum_tie(const pst_pipeline *p, const pst_tie *t, pst_error *err)
+{
+    float *mine[2] = {tied(p, t->first_stage, t->first_offset),
+                      tied(p, t->second_stage, t->second_offset)};
+    const float *first = mine[0], *second = mine[1];
+    pst_status status = PST_OK;
+    if (!first && !second)
+        return PST_OK;
+    if (!first)
+        status = swap(p, t->first_stage, second, t->count, err);
+    else if (!second)
+        status = swap(p, t->second_stage, first, t->count, err);
+    first = first ? first : p->tie_room;
+    second = second ? second : p->tie_room;
+    for (size_t k = 0; status == PST_OK && k < t->count; k++) {
+        const float sum = first[k] + second[k];
+        for (int i = 0; i < 2; i++)
+            if (mine[i])
+                mine[i][k] = sum;
     }
+    return status;
+}
+
+static pst_status sum_ties(const pst_pipeline *p, pst_error *err)
+{
+    pst_status status = PST_OK;
+    for (int i = 0; status == PST_OK && i < p->options.tie_count; i++)
+        status = sum_tie(p, &p->ties[i], err);
+    return status;
 }
 
 static bool any_stage_has(const pst_pipeline *p, bool step)
 {
-    for (int stage = 0; stage < p->stage_count; stage++)
-        if (step ? p->stages[stage].stage.step : p->stages[stage].stage.reduce)
+    for (int i = 0; i < p->stage_count; i++)
+        if (pst__is_here(p, p->stages[i].rank) &&
+            (step ? p->stages[i].stage.step : p->stages[i].stage.reduce))
             return true;
     return false;
 }
 
 static pst_status finish_training(pst_pipeline *p, pst_error *err)
 {
-    pst_status status = PST_OK;
     int step = 1;
-    sum_ties(p);
-    if (any_stage_has(p, false))
+    pst_status status = sum_ties(p, err);
+    if (status == PST_OK && any_stage_has(p, false))
         status = run_phase(p, PST__PHASE_REDUCE, err);
     if (status == PST_OK && p->options.combine)
         status =
@@ -263,15 +354,19 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
                              microbatches, f->microbatches);
     if (p->dirty)
         clean(p);
+    if (p->options.transport &&
+        p->options.transport->failure(p->options.transport->self))
+        return pst__pipeline_cut_off(p, err);
     p->report[0] = '\0';
     p->run.program = &p->programs[program];
     p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
     p->run.iteration = iteration;
+    pst__crossings_begin(p);
     return PST_OK;
 }
 
-pst_status pst_pipeline_run(pst_pipeline *pipeline, int program, int microbatches,
-                            int64_t iteration, pst_error *err)
+static pst_status run(pst_pipeline *pipeline, int program, int microbatches,
+                      int64_t iteration, pst_error *err)
 {
     pst_status status = set_up(pipeline, program, microbatches, iteration, err);
     if (status != PST_OK)
@@ -285,4 +380,22 @@ pst_status pst_pipeline_run(pst_pipeline *pipeline, int program, int microbatche
     if (status != PST_OK)
         pipeline->dirty = true;
     return status;
+}
+
+pst_status pst_pipeline_run(pst_pipeline *pipeline, int program, int microbatches,
+                            int64_t iteration, pst_error *err)
+{
+    pst_error own = PST_ERROR_INIT;
+    const pst_status status = run(pipeline, program, microbatches, iteration, &own);
+    return pst__pipeline_tell(pipeline->options.transport, status, &own, err);
+}
+
+pst_status pst__pipeline_tell(const pst_transport *transport, pst_status status,
+                              const pst_error *own, pst_error *err)
+{
+    if (status == PST_OK)
+        return PST_OK;
+    if (status != PST_EPEER)
+        tell_others(transport, own->text);
+    return pst_error_set(err, status, "%s", own->text);
 }

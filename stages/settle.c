@@ -22,15 +22,15 @@ void pst__settle_describe(const pst_topology *topology, int rank, pst_worker_inf
 void pst__worker_settle(pst_worker *w)
 {
     const pst_pipeline *p = w->pipeline;
-    pst__settle_describe(p->topology, w->rank, &w->info);
+    pst__settle_describe(p->topology, w->place, &w->info);
     w->info.thread_id = pst__thread_id();
     w->info.team = pst_team_size(w->team);
     if (p->topology) {
-        w->info.bound = pst__topology_bind(p->topology, w->rank, 0);
+        w->info.bound = pst__topology_bind(p->topology, w->place, 0);
         w->bind_error = w->info.bound ? 0 : errno;
     }
     pst__thread_cpus(w->info.cpus, sizeof w->info.cpus);
-    pst__arena_touch(&w->resident, p->topology, w->rank);
+    pst__arena_touch(&w->resident, p->topology, w->place);
     if (p->options.worker_start)
         p->options.worker_start(p->options.worker_start_user, w->rank);
 }
@@ -39,7 +39,7 @@ void pst__member_settle(void *worker, pst_team_member *member)
 {
     const pst_worker *w = worker;
     const pst_pipeline *p = w->pipeline;
-    if (p->topology && !pst__topology_bind(p->topology, w->rank, member->number))
+    if (p->topology && !pst__topology_bind(p->topology, w->place, member->number))
         member->bind_error = errno;
     if (p->options.worker_start)
         p->options.worker_start(p->options.worker_start_user, w->rank);
@@ -90,7 +90,7 @@ static void add_threads(warning *warning, const pst_pipeline *p)
     int count = 0, all = 0, error = 0;
     for (int rank = p->ranks; rank-- > 0;) {
         const int own = refusals(&p->workers[rank], &count);
-        all += pst_team_size(p->workers[rank].team);
+        all += p->workers[rank].started ? pst_team_size(p->workers[rank].team) : 0;
         if (own) {
             first = &p->workers[rank];
             error = own;
@@ -146,7 +146,7 @@ static void add_memory(warning *warning, const pst_pipeline *p)
         add(warning,
             "memory of %d of %d ranks could not be bound (rank %d to NUMA node %d: %s) "
             "and is where workers touch it first",
-            unbound.count, p->ranks, unbound.rank,
+            unbound.count, p->workers_here, unbound.rank,
             p->workers[unbound.rank].info.numa_node,
             strerror(unbound.arena->bind_error));
     const fault elsewhere = find_fault(p, ELSEWHERE);

@@ -31,6 +31,9 @@ PST_BEGIN_DECLS
 /* Bytes that go in front of each message, for whoever sends it. */
 enum { PST_TRANSFER_HEADER = 48 };
 
+/* Tags at the end of a transport's that the calls below use. */
+enum { PST_TRANSPORT_OWN_TAGS = 2 };
+
 typedef struct pst_transfer pst_transfer;
 
 struct pst_transfer {
@@ -75,7 +78,7 @@ typedef struct pst_transport {
 /*
  * Every process's `bytes` bytes into all[processes][bytes], in the order of processes.
  * Called by all processes, in the same order of such calls; blocks.
- * Errors: PST_ECALLBACK with the transport's reason, PST_ENOMEM.
+ * Errors: PST_EPEER with the transport's reason, PST_ENOMEM.
  */
 PST_API pst_status pst_transport_gather(pst_transport *transport, const void *own,
                                         size_t bytes, void *all, pst_error *err);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stages/crossing.h"
 #include "stages/settle.h"
 
 /* relaxed throughout: for the watchdog and for people, who need no order. */
@@ -59,14 +60,31 @@ static void delay(pst_worker *w)
         pst__pause();
 }
 
+bool pst__worker_has_to_end(const pst_worker *worker)
+{
+    return has_ended(worker->pipeline);
+}
+
+/* The channel of `link` where its other rank is in another process, else NULL. */
+static pst_crossing *crossing_of(const pst_pipeline *p, uint32_t link)
+{
+    return p->run.program->crossings && link != PST__NONE
+               ? p->run.program->crossings[link]
+               : NULL;
+}
+
 /* Look for a message for a while, then sleep until something comes. */
-static void wait_for_message(pst_worker *w, pst_channel *channel)
+static void wait_for_message(pst_worker *w, uint32_t link)
 {
     pst_pipeline *p = w->pipeline;
+    pst_channel *channel = p->run.program->channels[link];
+    const pst_transport *t = crossing_of(p, link) ? p->options.transport : NULL;
     const uint64_t start = p->spin_ns ? pst__now_ns() : 0;
     for (unsigned looks = 1; p->spin_ns; looks++) {
         if (!pst__ring_is_empty(&channel->ring) || has_ended(p))
             return;
+        if (t)
+            t->progress(t->self);
         pst__pause();
         if (looks % 64 == 0 && pst__now_ns() - start > p->spin_ns)
             break;
@@ -106,7 +124,7 @@ static bool receive(pst_worker *w, const pst_step *step, pst_lengths *lengths)
         case PST__NOT_YET:
             if (has_ended(p))
                 return false;
-            wait_for_message(w, channel);
+            wait_for_message(w, step->receive);
         }
     }
 }
@@ -132,6 +150,11 @@ static bool hand_over(pst_worker *w, const pst_step *step, int stage,
                                  .data = data};
     pst_channel *channel = run->program->channels[step->send];
     delay(w);
+    pst_crossing *crossing = crossing_of(p, step->send);
+    if (crossing) {
+        pst__crossing_send(crossing, &message);
+        return true;
+    }
     if (!pst__channel_send(channel, &message)) {
         char text[80];
         pst_error_set(&w->error, PST_ESYSTEM,
@@ -154,6 +177,18 @@ static void *buffer(const pst_worker *w, int rank, uint32_t number)
     const pst_pipeline *p = w->pipeline;
     return p->workers[rank].working.base +
            p->run.program->footprint->rank[rank].slot_offset[number];
+}
+
+/* Where `step` puts what it makes for `rank`. False: the run ends. */
+static bool product(pst_worker *w, const pst_step *step, int rank, uint32_t number,
+                    void **place)
+{
+    pst_crossing *crossing = crossing_of(w->pipeline, step->send);
+    if (!crossing) {
+        *place = buffer(w, rank, number);
+        return true;
+    }
+    return pst__crossing_claim(w, crossing, place);
 }
 
 static const char *action_name(const pst_step *step, char *text, size_t size)
@@ -225,7 +260,9 @@ static bool forward(pst_worker *w, const pst_step *step, const pst_placed_stage 
     const pst_stage *s = &placed->stage;
     const int after = pst__stage_after(w->pipeline, work->stage);
     if (after >= 0) {
-        work->output = buffer(w, w->pipeline->stages[after].rank, step->output);
+        if (!product(w, step, w->pipeline->stages[after].rank, step->output,
+                     &work->output))
+            return false;
         work->output_bytes = s->output_bytes;
     }
     spoil(work->scratch, s->scratch_bytes);
@@ -244,8 +281,9 @@ static bool backward_input(pst_worker *w, const pst_step *step,
     const pst_stage *s = &placed->stage;
     const int before = pst__stage_before(w->pipeline, work->stage);
     if (before >= 0) {
-        work->input_grad =
-            buffer(w, w->pipeline->stages[before].rank, step->input_grad);
+        if (!product(w, step, w->pipeline->stages[before].rank, step->input_grad,
+                     &work->input_grad))
+            return false;
         work->input_grad_bytes = s->input_bytes;
     }
     spoil(work->scratch, s->scratch_bytes);
@@ -446,6 +484,8 @@ static void run_actions(pst_worker *w)
         zero_gradients(w);
     for (size_t i = 0; i < row->step_count; i++) {
         show_position(w, (uint32_t)i);
+        if (run->program->crossings)
+            pst__crossings_post(w, (uint32_t)i);
         if (row->steps[i].action.microbatch < run->microbatches &&
             !run_step(w, &row->steps[i]))
             return;
@@ -493,7 +533,7 @@ static void finish_phase(pst_worker *w)
      * additions are one release sequence, and `start` brings what the others wrote. */
     const uint32_t before =
         atomic_fetch_add_explicit(&p->finished, 1, memory_order_acq_rel);
-    if ((before + 1) % PST__ENDED_EARLY == (uint32_t)p->ranks)
+    if ((before + 1) % PST__ENDED_EARLY == (uint32_t)p->workers_here)
         pst__futex_wake(&p->finished, true);
 }
 

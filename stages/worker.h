@@ -9,4 +9,7 @@
  * PST_ESYSTEM. */
 pst_status pst__worker_start(pst_worker *worker, pst_error *err);
 
+/* The run has ended early, on this rank too. */
+bool pst__worker_has_to_end(const pst_worker *worker);
+
 #endif

@@ -86,6 +86,7 @@ static const char *const status_texts[] = {
     "timed out",
     "not a finite number",
     "the system refused",
+    "another process failed",
 };
 
 START_TEST(each_status_has_its_text)

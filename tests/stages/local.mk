@@ -27,6 +27,11 @@ check_PROGRAMS += %D%/test_channel
 %C%_test_channel_LDADD = $(stages_test_libs)
 TESTS += %D%/test_channel
 
+check_PROGRAMS += %D%/test_crossing
+%C%_test_crossing_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_crossing_LDADD = %D%/libtoy.la %D%/libloopback.la $(stages_test_libs)
+TESTS += %D%/test_crossing
+
 # The explorer, and the shipped sources compiled for it: never with a sanitizer, which
 # would not know its coroutines, nor counted as covered.
 if THREAD_SANITIZER

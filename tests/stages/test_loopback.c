@@ -75,7 +75,7 @@ START_TEST(a_failure_ends_all_with_its_reason)
     loopback *net = loopback_create(MOST);
     run(net, all, MOST);
     for (int i = 0; i < MOST; i++) {
-        ck_assert_int_eq(all[i].status, PST_ECALLBACK);
+        ck_assert_int_eq(all[i].status, PST_EPEER);
         ck_assert_str_eq(all[i].err.text, "process 1 has had enough");
         ck_assert_int_eq(all[i].wrong, 0);
     }

@@ -411,7 +411,7 @@ pst_pipeline *toy_create(toy *t, const pst_env *env,
     ck_assert_msg(status == PST_OK, "%s", err.text);
     for (int s = 0; s < t->shape.stages; s++) {
         float *weights = pst_pipeline_weights(pipeline, s);
-        for (size_t k = 0; k < TOY_WIDTH; k++) {
+        for (size_t k = 0; weights && k < TOY_WIDTH; k++) {
             ck_assert(weights[k] == 0);
             weights[k] = toy_weight(t, s, k);
         }
@@ -434,7 +434,8 @@ bool toy_is_right(const toy *t, pst_pipeline *pipeline, int microbatches,
     float x[TOY_STAGES + 1];
     float behind[TOY_STAGES];
     float gradient[TOY_WIDTH];
-    for (int b = 0; b < microbatches; b++)
+    const bool has_last = pst_pipeline_weights(pipeline, t->shape.stages - 1);
+    for (int b = 0; has_last && b < microbatches; b++)
         for (size_t k = 0; k < used(t, b); k++) {
             walk(t, b, iteration, k, x, behind);
             if (memcmp(&t->result[b][k], &x[t->shape.stages], sizeof *x) != 0)
@@ -442,6 +443,8 @@ bool toy_is_right(const toy *t, pst_pipeline *pipeline, int microbatches,
         }
     for (int s = 0; s < t->shape.stages; s++) {
         const float *found = pst_pipeline_gradients(pipeline, s);
+        if (!found)
+            continue;
         toy_gradient(t, s, microbatches, iteration, gradient);
         if (memcmp(found, gradient, sizeof gradient) != 0 ||
             (t->shape.exact &&
@@ -462,6 +465,8 @@ void toy_run(toy *t, pst_pipeline *pipeline, int program, int microbatches,
     ck_assert_msg(status == PST_OK, "%s", err.text);
     ck_assert(toy_is_right(t, pipeline, microbatches, iteration));
     for (int s = 0; s < t->shape.stages; s++) {
+        if (!pst_pipeline_weights(pipeline, s))
+            continue;
         ck_assert_int_eq(t->self[s].stepped, stepped[s] + 1);
         ck_assert_int_eq(memcmp(pst_pipeline_optimizer(pipeline, s),
                                 pst_pipeline_gradients(pipeline, s),

@@ -49,7 +49,7 @@ static void wire(uint64_t spin_ns)
     wired = pst_allocate(&explore_env, sizeof *wired);
     pst_pipeline *p = &wired->pipeline;
     p->env = explore_env;
-    p->ranks = WIRED_RANKS;
+    p->ranks = p->workers_here = WIRED_RANKS;
     p->spin_ns = spin_ns;
     p->workers = wired->workers;
     p->run.program = &wired->program;
@@ -428,7 +428,7 @@ static void pipe_up(int ranks, pst_op last, uint64_t spin_ns)
     if (ranks == 2)
         piped->stages[0].output_bytes = piped->stages[1].input_bytes = sizeof(int64_t);
     p->env = explore_env;
-    p->ranks = p->stage_count = ranks;
+    p->ranks = p->workers_here = p->stage_count = ranks;
     p->spin_ns = spin_ns;
     pst_status status = copy_arguments(p, piped->stages, rank_of_stage, &options, NULL);
     for (int rank = 0; status == PST_OK && rank < ranks; rank++)

@@ -295,8 +295,9 @@ static void move(const pst_worker *w, const pst_step *step,
     const size_t bytes[3] = {s->input_bytes, s->saved_for_input_bytes,
                              s->saved_for_weight_bytes};
     const pst_pipeline *p = w->pipeline;
-    char *base = p->workers[p->ranks - 1 - w->rank].working.base;
-    const size_t *offset = p->run.program->footprint->rank[w->rank].away_offset;
+    const pst_rank_footprint *row = &p->run.program->footprint->rank[w->rank];
+    char *base = p->workers[row->partner].working.base;
+    const size_t *offset = row->away_offset;
     for (int k = 0; k < 3; k++) {
         if (step->away[k] == PST__NONE)
             continue;

@@ -321,27 +321,64 @@ void pst__trainer_initialize(pst_trainer *trainer)
     pst_trainer_refresh(trainer);
 }
 
-/* A tied head in each replica, then all gradients of a stage over the replicas.
- */
-static int list_ties(const pst_trainer *t, const pst_stage *stages, pst_tie *ties)
+/* What list_ties() fills. */
+typedef struct tie_list {
+    pst_tie *ties;           /* at most stages + 3                             */
+    pst_tie_member *members; /* at most (stages + 4) replicas                  */
+    int count;
+    size_t member_count;
+} tie_list;
+
+static void begin_tie(tie_list *list, size_t floats)
 {
-    int count = 0;
-    for (int replica = 0; replica < t->replicas && !t->model.untied; replica++) {
-        ties[count] =
-            (pst_tie){.first_stage = replica * t->stages,
-                      .first_offset = t->slices[0].layout.wte,
-                      .second_stage = replica * t->stages + t->stages - 1,
-                      .second_offset = t->slices[t->stages - 1].layout.head_gradient,
-                      .count = (size_t)t->model.vocabulary * (size_t)t->model.width};
-        count++;
+    list->ties[list->count++] =
+        (pst_tie){.members = &list->members[list->member_count], .count = floats};
+}
+
+static void add_member(tie_list *list, int stage, size_t offset)
+{
+    list->members[list->member_count++] = (pst_tie_member){stage, offset};
+    list->ties[list->count - 1].member_count++;
+}
+
+/* The same gradients of `stage`, first .. end - 1, in all replicas. */
+static void tie_replicas(const pst_trainer *t, tie_list *list, int stage, size_t first,
+                         size_t end)
+{
+    if (first == end || t->replicas == 1)
+        return;
+    begin_tie(list, end - first);
+    for (int replica = 0; replica < t->replicas; replica++)
+        add_member(list, replica * t->stages + stage, first);
+}
+
+/* Each gradient is in at most one sum, which goes by replicas: of a tied wte first that
+ * of the embedding, then that of the head. */
+static void list_ties(const pst_trainer *t, const pst_stage *stages, tie_list *list)
+{
+    const int last = t->stages - 1;
+    const size_t tied = (size_t)t->model.vocabulary * (size_t)t->model.width;
+    const size_t wte = t->slices[0].layout.wte;
+    const size_t head = t->slices[last].layout.head_gradient;
+    if (!t->model.untied) {
+        begin_tie(list, tied);
+        for (int replica = 0; replica < t->replicas; replica++) {
+            add_member(list, replica * t->stages, wte);
+            add_member(list, replica * t->stages + last, head);
+        }
     }
-    for (int i = t->stages; i < t->replicas * t->stages; i++) {
-        ties[count] = (pst_tie){.first_stage = i % t->stages,
-                                .second_stage = i,
-                                .count = stages[i].gradient_count};
-        count++;
+    for (int stage = 0; stage < t->stages; stage++) {
+        size_t next = 0;
+        if (!t->model.untied && stage == 0) {
+            tie_replicas(t, list, stage, next, wte);
+            next = wte + tied;
+        }
+        if (!t->model.untied && stage == last) {
+            tie_replicas(t, list, stage, next, head);
+            next = head + tied;
+        }
+        tie_replicas(t, list, stage, next, stages[stage].gradient_count);
     }
-    return count;
 }
 
 static void warm_worker(void *zeros, int rank)
@@ -351,15 +388,15 @@ static void warm_worker(void *zeros, int rank)
 }
 
 static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
-                                const pst_stage *stages, pst_tie *ties,
+                                const pst_stage *stages, const tie_list *list,
                                 int *rank_of_stage, pst_error *err)
 {
     const int all = t->stages * t->replicas;
     for (int stage = 0; stage < all; stage++)
         rank_of_stage[stage] = pst_schedule_rank_of(options->schedule, stage);
     pst_pipeline_options own = options->pipeline;
-    own.ties = ties;
-    own.tie_count = list_ties(t, stages, ties);
+    own.ties = list->ties;
+    own.tie_count = list->count;
     own.combine = combine;
     own.combine_user = t;
     own.replicas = t->replicas;
@@ -380,18 +417,23 @@ static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *opti
 {
     const size_t all = (size_t)(t->stages * t->replicas);
     pst_stage *stages = pst_allocate_array(&t->env, all, sizeof *stages);
-    pst_tie *ties =
-        pst_allocate_array(&t->env, all + (size_t)t->replicas, sizeof *ties);
+    tie_list list = {
+        .ties = pst_allocate_array(&t->env, (size_t)t->stages + 3, sizeof *list.ties),
+        .members = pst_allocate_array(&t->env, all + 4 * (size_t)t->replicas,
+                                      sizeof *list.members)};
     int *rank_of_stage = pst_allocate_array(&t->env, all, sizeof *rank_of_stage);
-    pst_status status = stages && ties && rank_of_stage
+    pst_status status = stages && list.ties && list.members && rank_of_stage
                             ? cut_model(t, stages, err)
                             : pst_error_no_memory(err, "a trainer", 0);
     if (status == PST_OK && options->decorate)
         status = options->decorate(options->decorate_user, stages, (int)all, err);
-    if (status == PST_OK)
-        status = make_pipeline(t, options, stages, ties, rank_of_stage, err);
+    if (status == PST_OK) {
+        list_ties(t, stages, &list);
+        status = make_pipeline(t, options, stages, &list, rank_of_stage, err);
+    }
     pst_release(&t->env, rank_of_stage);
-    pst_release(&t->env, ties);
+    pst_release(&t->env, list.members);
+    pst_release(&t->env, list.ties);
     pst_release(&t->env, stages);
     return status;
 }

@@ -37,6 +37,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/stream_worker.c \
 	%D%/team.c \
 	%D%/thread.c \
+	%D%/tie.c \
 	%D%/topology.c \
 	%D%/transport.c \
 	%D%/worker.c \
@@ -62,6 +63,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/stream_engine.h \
 	%D%/team_members.h \
 	%D%/thread.h \
+	%D%/tie.h \
 	%D%/topology.h \
 	%D%/worker.h
 %C%_libstages_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)

@@ -51,28 +51,6 @@ static pst_status check_sizes(const pst_stage *stages, int count, int stage,
     return PST_OK;
 }
 
-static bool within(size_t offset, size_t count, size_t total)
-{
-    return offset <= total && count <= total - offset;
-}
-
-static pst_status check_ties(const pst_stage *stages, int count,
-                             const pst_pipeline_options *options, pst_error *err)
-{
-    for (int i = 0; i < options->tie_count; i++) {
-        const pst_tie *t = &options->ties[i];
-        if (t->first_stage < 0 || t->first_stage >= count || t->second_stage < 0 ||
-            t->second_stage >= count ||
-            !within(t->first_offset, t->count, stages[t->first_stage].gradient_count) ||
-            !within(t->second_offset, t->count, stages[t->second_stage].gradient_count))
-            return pst_error_set(
-                err, PST_EINVAL,
-                "tie %d of stages %d and %d lies outside their gradients", i,
-                t->first_stage, t->second_stage);
-    }
-    return PST_OK;
-}
-
 static pst_status check_arguments(const pst_stage *stages, int count,
                                   const int *rank_of_stage, int ranks,
                                   const pst_pipeline_options *options, pst_error *err)
@@ -103,7 +81,9 @@ static pst_status check_arguments(const pst_stage *stages, int count,
     if (options && (options->team < 0 || options->team > 1024))
         return pst_error_set(err, PST_EINVAL, "teams of %d cores; a rank has 1 to 1024",
                              options->team);
-    return options ? check_ties(stages, count, options, err) : PST_OK;
+    return options
+               ? pst__ties_check(stages, count, options->ties, options->tie_count, err)
+               : PST_OK;
 }
 
 static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
@@ -119,22 +99,18 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         p->options.replicas = 1;
     if (p->options.team == 0)
         p->options.team = 1;
-    const size_t ties = (size_t)p->options.tie_count;
     p->stages = pst_allocate_array(&p->env, count, sizeof *p->stages);
     p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);
-    p->ties = pst_allocate_array(&p->env, ties, sizeof *p->ties);
     p->workers = pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->workers);
     p->report_room = (size_t)p->ranks * REPORT_LINE + 1;
     p->report = pst_allocate(&p->env, p->report_room);
-    if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers || !p->report)
+    if (!p->stages || !p->rank_of_stage || !p->workers || !p->report)
         return pst_error_no_memory(err, "a pipeline", 0);
     for (size_t stage = 0; stage < count; stage++) {
         p->stages[stage].stage = stages[stage];
         p->stages[stage].rank = rank_of_stage[stage];
         p->rank_of_stage[stage] = rank_of_stage[stage];
     }
-    if (ties > 0)
-        memcpy(p->ties, p->options.ties, ties * sizeof *p->ties);
     for (int rank = 0; rank < p->ranks; rank++) {
         pst_worker *w = &p->workers[rank];
         w->pipeline = p;
@@ -284,6 +260,8 @@ static pst_status build(pst_pipeline *p, const pst_stage *stages,
         status = make_topology(&p->env, &p->options, p->ranks, &p->topology, err);
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
         status = place_rank(p, rank, err);
+    if (status == PST_OK)
+        status = pst__ties_create(p, &p->ties, err);
     /* A worker that spins takes the core of one that computes if they must share. */
     if (p->ranks * p->options.team <= pst_cpu_budget())
         p->spin_ns = SPIN_NS;
@@ -426,7 +404,7 @@ static void release_all(pst_pipeline *p)
     pst_release(&env, p->lengths);
     pst_release(&env, p->report);
     pst_release(&env, p->workers);
-    pst_release(&env, p->ties);
+    pst__ties_destroy(p->ties, &env);
     pst_release(&env, p->rank_of_stage);
     pst_release(&env, p->stages);
     pst_release(&env, p);

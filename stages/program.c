@@ -51,12 +51,12 @@ static pst_status check_shape(const pst_pipeline *p, const pst_schedule *schedul
                 "on rank %d of this pipeline",
                 name, stage, rank, p->rank_of_stage[stage]);
     }
-    if (pst_schedule_updates(schedule) > 0 && p->options.tie_count > 0)
+    if (pst_schedule_updates(schedule) > 0 && p->ties)
         return pst_error_set(
             err, PST_EINVAL,
             "schedule %s steps each stage by itself, and stages %d and "
             "%d are tied; untied ones would work",
-            name, p->ties[0].first_stage, p->ties[0].second_stage);
+            name, p->ties->members[0].stage, p->ties->members[1].stage);
     return check_callbacks(p, schedule, err);
 }
 

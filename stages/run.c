@@ -204,21 +204,6 @@ static void clean(pst_pipeline *p)
     p->dirty = false;
 }
 
-/* Both gradients become first + second. */
-static void sum_ties(pst_pipeline *p)
-{
-    for (int i = 0; i < p->options.tie_count; i++) {
-        const pst_tie *t = &p->ties[i];
-        float *first = p->stages[t->first_stage].gradients + t->first_offset;
-        float *second = p->stages[t->second_stage].gradients + t->second_offset;
-        for (size_t k = 0; k < t->count; k++) {
-            const float sum = first[k] + second[k];
-            first[k] = sum;
-            second[k] = sum;
-        }
-    }
-}
-
 static bool any_stage_has(const pst_pipeline *p, bool step)
 {
     for (int stage = 0; stage < p->stage_count; stage++)
@@ -231,7 +216,6 @@ static pst_status finish_training(pst_pipeline *p, pst_error *err)
 {
     pst_status status = PST_OK;
     int step = 1;
-    sum_ties(p);
     if (any_stage_has(p, false))
         status = run_phase(p, PST__PHASE_REDUCE, err);
     if (status == PST_OK && p->options.combine)
@@ -267,6 +251,7 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
     p->run.program = &p->programs[program];
     p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
     p->run.iteration = iteration;
+    p->run.number++;
     return PST_OK;
 }
 

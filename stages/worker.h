@@ -9,4 +9,7 @@
  * PST_ESYSTEM. */
 pst_status pst__worker_start(pst_worker *worker, pst_error *err);
 
+/* A random pause where the pipeline's options ask for such. */
+void pst__worker_delay(pst_worker *worker);
+
 #endif

@@ -73,6 +73,17 @@ static pst_status check_asynchronous(const pst_trainer *t, const pst_schedule *s
     return PST_OK;
 }
 
+static pst_status check_shares(const pst_trainer *t, const int *shares, pst_error *err)
+{
+    for (int i = 0; shares && i < t->copies; i++)
+        if (shares[i] < 1)
+            return pst_error_set(err, PST_EINVAL,
+                                 "copy %d of the pipeline has a share of %d in the "
+                                 "batch; at least 1 would work",
+                                 i, shares[i]);
+    return PST_OK;
+}
+
 static size_t count_parameters(const pst_trainer *t)
 {
     size_t count = 0;
@@ -100,6 +111,7 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
         pst_allocate_array(env, (size_t)t->microbatches + 1, sizeof *t->train_first);
     t->eval_first = pst_allocate_array(env, (size_t)t->eval_microbatches + 1,
                                        sizeof *t->eval_first);
+    t->share = pst_allocate_array(env, (size_t)t->copies, sizeof *t->share);
     t->loss = pst_allocate_array(env, (size_t)most, sizeof *t->loss);
     t->loss_scale =
         pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->loss_scale);
@@ -113,19 +125,77 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
             return pst_error_no_memory(err, "a batch", tokens * sizeof *t->cut_inputs);
     }
     if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
-        !t->squares || !t->train_first || !t->eval_first || !t->loss ||
+        !t->squares || !t->train_first || !t->eval_first || !t->share || !t->loss ||
         !t->loss_scale || !t->update_of || !t->numbers)
         return pst_error_no_memory(err, "a trainer", 0);
     return PST_OK;
 }
 
-/* Larger microbatches first. */
+static int share_of(const int *shares, size_t copy)
+{
+    return shares ? shares[copy] : 1;
+}
+
+/* Which copy has most sequences, the first of equals. */
+static size_t largest_share(const pst_trainer *t)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < (size_t)t->copies; i++)
+        if (t->share[i] > t->share[largest])
+            largest = i;
+    return largest;
+}
+
+/* One sequence more for those whose share was rounded off most, the first of equals. */
+static void round_shares(pst_trainer *t, const int *shares, size_t whole, size_t left)
+{
+    const size_t batch = (size_t)t->batch_size;
+    for (size_t limit = whole; left > 0;) {
+        size_t most = 0;
+        for (size_t i = 0; i < (size_t)t->copies; i++) {
+            const size_t off = batch * (size_t)share_of(shares, i) % whole;
+            if (off < limit && off > most)
+                most = off;
+        }
+        for (size_t i = 0; i < (size_t)t->copies && left > 0; i++)
+            if (batch * (size_t)share_of(shares, i) % whole == most) {
+                t->share[i]++;
+                left--;
+            }
+        limit = most;
+    }
+}
+
+/* Sequences of each copy. */
+static void share_batch(pst_trainer *t, const int *shares)
+{
+    const size_t batch = (size_t)t->batch_size;
+    const size_t fewest = (size_t)(t->microbatches / t->copies);
+    size_t whole = 0, left = batch;
+    for (size_t i = 0; i < (size_t)t->copies; i++)
+        whole += (size_t)share_of(shares, i);
+    for (size_t i = 0; i < (size_t)t->copies; i++) {
+        t->share[i] = batch * (size_t)share_of(shares, i) / whole;
+        left -= t->share[i];
+    }
+    round_shares(t, shares, whole, left);
+    for (size_t i = 0; i < (size_t)t->copies; i++)
+        for (; t->share[i] < fewest; t->share[i]++)
+            t->share[largest_share(t)]--;
+}
+
+/* Larger microbatches of a copy first. */
 static void cut_batch(pst_trainer *t)
 {
-    const size_t each = (size_t)(t->batch_size / t->microbatches);
-    const size_t larger = (size_t)(t->batch_size % t->microbatches);
-    for (size_t i = 0; i < (size_t)t->microbatches; i++)
-        t->train_first[i + 1] = t->train_first[i] + each + (i < larger ? 1 : 0);
+    const size_t per_copy = (size_t)(t->microbatches / t->copies);
+    size_t *next = t->train_first;
+    for (size_t copy = 0; copy < (size_t)t->copies; copy++)
+        for (size_t i = 0; i < per_copy; i++, next++) {
+            const size_t count =
+                t->share[copy] / per_copy + (i < t->share[copy] % per_copy);
+            next[1] = next[0] + count;
+            t->largest = count > t->largest ? count : t->largest;
+        }
 }
 
 /* By the STEPs of stage 0, which are those of all. */
@@ -162,7 +232,7 @@ static void copy_model(pst_trainer *t, pst_stage *stages)
 static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
 {
     pst_parameter *next = t->parameters;
-    const size_t train_sequences = t->train_first[1];
+    const size_t train_sequences = t->largest;
     const size_t capacity = count_parameters(t);
     for (int stage = 0; stage < t->stages; stage++) {
         const size_t room = capacity - (size_t)(next - t->parameters);
@@ -462,16 +532,20 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
         (status = pst__adamw_complete(&t->optimizer, err)) != PST_OK ||
         (status = check_shape(t, options->schedule, err)) != PST_OK ||
         (status = check_asynchronous(t, options->schedule, err)) != PST_OK ||
+        (status = check_shares(t, options->shares, err)) != PST_OK ||
         (status = choose_team(t, &options->pipeline, err)) != PST_OK ||
         (status = pst_blas_check(&t->env, t->ranks * t->team, err)) != PST_OK)
         return status;
     t->blas = pst_blas_acquire() + 1;
-    if (t->eval_microbatch == 0)
-        t->eval_microbatch = (t->batch_size + t->microbatches - 1) / t->microbatches;
-    t->eval_microbatches = EVAL_MICROBATCHES;
+    /* A multiple of the replicas, which share them. */
+    t->eval_microbatches =
+        (EVAL_MICROBATCHES + t->replicas - 1) / t->replicas * t->replicas;
     if ((status = allocate(t, err)) != PST_OK)
         return status;
+    share_batch(t, options->shares);
     cut_batch(t);
+    if (t->eval_microbatch == 0)
+        t->eval_microbatch = (int)t->largest;
     assign_updates(t, options->schedule);
     if ((status = build_pipeline(t, options, err)) != PST_OK ||
         (status = load_lists(t, options->schedule, err)) != PST_OK)
@@ -495,6 +569,7 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->batch_size = options->batch;
     t->eval_microbatch = options->eval_microbatch;
     t->replicas = pst_schedule_replicas(options->schedule);
+    t->copies = pst_schedule_data_parallel(options->schedule);
     t->stages = pst_schedule_stages(options->schedule) / t->replicas;
     t->ranks = pst_schedule_ranks(options->schedule);
     t->microbatches = pst_schedule_total_microbatches(options->schedule);
@@ -530,6 +605,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
     pst_release(&env, trainer->squares);
     pst_release(&env, trainer->train_first);
     pst_release(&env, trainer->eval_first);
+    pst_release(&env, trainer->share);
     pst_release(&env, trainer->loss);
     pst_release(&env, trainer->loss_scale);
     pst_release(&env, trainer->update_of);

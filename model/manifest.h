@@ -25,7 +25,8 @@ pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifes
 
 int64_t pst__manifest_step(const pst__manifest *manifest);
 
-/* Errors: PST_EINVAL: a setting that is missing or differs, with both values. */
+/* Errors: PST_EINVAL: a setting that is missing or differs, with both values. Other
+ * copies side by side and other shares of them are one line each in the log. */
 pst_status pst__manifest_compare(const pst__manifest *manifest, const char *dir,
                                  const pst_checkpoint *state, pst_error *err);
 

@@ -154,13 +154,37 @@ int64_t pst__manifest_step(const pst__manifest *manifest)
     return json_integer_value(json_object_get(manifest->content, "step"));
 }
 
+/* What a resumed run may change: the data fits, but the bits become others. Manifests
+ * of older versions lack them. */
+static const pst_setting may_differ[] = {{"data_parallel", "1"}, {"shares", "equal"}};
+
+/* NULL: it may not. */
+static const pst_setting *find_may_differ(const char *name)
+{
+    for (size_t i = 0; i < sizeof may_differ / sizeof *may_differ; i++)
+        if (strcmp(may_differ[i].name, name) == 0)
+            return &may_differ[i];
+    return NULL;
+}
+
 pst_status pst__manifest_compare(const pst__manifest *manifest, const char *dir,
                                  const pst_checkpoint *state, pst_error *err)
 {
     const json_t *settings = json_object_get(manifest->content, "settings");
     for (size_t i = 0; i < state->setting_count; i++) {
         const pst_setting *own = &state->settings[i];
+        const pst_setting *otherwise = find_may_differ(own->name);
         const char *saved = json_string_value(json_object_get(settings, own->name));
+        if (saved == NULL && otherwise != NULL)
+            saved = otherwise->value;
+        if (otherwise != NULL && strcmp(saved, own->value) != 0) {
+            pst_log(
+                &manifest->env, PST_LOG_WARNING,
+                "%s: the checkpoint has %s %s and this run %s; the bits will differ "
+                "from those of the unbroken run",
+                dir, own->name, saved, own->value);
+            continue;
+        }
         if (saved == NULL || strcmp(saved, own->value) != 0)
             return pst_error_set(
                 err, PST_EINVAL,

@@ -2,8 +2,9 @@
 /*
  * trainer.h - a GPT on a pipeline, with its optimizer: step, evaluate, generate, save.
  *
- * The weights after N steps have the same bits for every schedule, number of
- * stages and placement, for a given batch and number of microbatches and slices.
+ * The weights after N steps have the same bits for every schedule with one replica,
+ * number of stages and placement, for a given batch and number of microbatches, slices
+ * and copies side by side (data parallelism), and given shares of these.
  *
  * Threads: one thread at a time uses a trainer.
  */
@@ -56,6 +57,9 @@ typedef struct pst_trainer_options {
      * (fault.h, finite.h). NULL: nothing. */
     pst_status (*decorate)(void *user, pst_stage *stages, int count, pst_error *err);
     void *decorate_user;
+    const int *shares; /* [pst_schedule_data_parallel()] of the batch, that its copies
+                          take, relative to each other and above 0; borrowed for create.
+                          NULL: equal ones                                       */
 } pst_trainer_options;
 
 typedef struct pst_trainer pst_trainer;
@@ -73,8 +77,10 @@ typedef struct pst_step_report {
 } pst_step_report;
 
 /*
- * Microbatch i of m takes ceil or floor of B / m sequences, the larger first (8 in 3:
- * 3, 3, 2), and weighs by its valid labels. A list with k slices cuts each sequence
+ * Of copies side by side, copy d takes the sequences behind those of copy d - 1: its
+ * share of B, rounded by the largest remainders and then the lower d, but at least one
+ * for each of its microbatches. Microbatch i of its m takes ceil or floor of a m-th of
+ * them, the larger first (8 in 3: 3, 3, 2), and weighs by its valid labels. A list with k slices cuts each sequence
  * into k runs of ceil or floor of T / k tokens, the larger first; evaluation and
  * generation run whole sequences.
  * Errors: PST_EINVAL: more stages than layers, more microbatches than sequences, ...;

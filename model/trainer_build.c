@@ -73,6 +73,17 @@ static pst_status check_asynchronous(const pst_trainer *t, const pst_schedule *s
     return PST_OK;
 }
 
+static pst_status check_shares(const pst_trainer *t, const int *shares, pst_error *err)
+{
+    for (int i = 0; shares && i < t->copies; i++)
+        if (shares[i] < 1)
+            return pst_error_set(err, PST_EINVAL,
+                                 "copy %d of the pipeline has a share of %d in the "
+                                 "batch; at least 1 would work",
+                                 i, shares[i]);
+    return PST_OK;
+}
+
 static size_t count_parameters(const pst_trainer *t)
 {
     size_t count = 0;
@@ -100,6 +111,7 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
         pst_allocate_array(env, (size_t)t->microbatches + 1, sizeof *t->train_first);
     t->eval_first = pst_allocate_array(env, (size_t)t->eval_microbatches + 1,
                                        sizeof *t->eval_first);
+    t->share = pst_allocate_array(env, (size_t)t->copies, sizeof *t->share);
     t->loss = pst_allocate_array(env, (size_t)most, sizeof *t->loss);
     t->loss_scale =
         pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->loss_scale);
@@ -113,19 +125,77 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
             return pst_error_no_memory(err, "a batch", tokens * sizeof *t->cut_inputs);
     }
     if (!t->slices || !t->parameters || !t->weights || !t->gradients || !t->moments ||
-        !t->squares || !t->train_first || !t->eval_first || !t->loss ||
+        !t->squares || !t->train_first || !t->eval_first || !t->share || !t->loss ||
         !t->loss_scale || !t->update_of || !t->numbers)
         return pst_error_no_memory(err, "a trainer", 0);
     return PST_OK;
 }
 
-/* Larger microbatches first. */
+static int share_of(const int *shares, size_t copy)
+{
+    return shares ? shares[copy] : 1;
+}
+
+/* Which copy has most sequences, the first of equals. */
+static size_t largest_share(const pst_trainer *t)
+{
+    size_t largest = 0;
+    for (size_t i = 1; i < (size_t)t->copies; i++)
+        if (t->share[i] > t->share[largest])
+            largest = i;
+    return largest;
+}
+
+/* One sequence more for those whose share was rounded off most, the first of equals. */
+static void round_shares(pst_trainer *t, const int *shares, size_t whole, size_t left)
+{
+    const size_t batch = (size_t)t->batch_size;
+    for (size_t limit = whole; left > 0;) {
+        size_t most = 0;
+        for (size_t i = 0; i < (size_t)t->copies; i++) {
+            const size_t off = batch * (size_t)share_of(shares, i) % whole;
+            if (off < limit && off > most)
+                most = off;
+        }
+        for (size_t i = 0; i < (size_t)t->copies && left > 0; i++)
+            if (batch * (size_t)share_of(shares, i) % whole == most) {
+                t->share[i]++;
+                left--;
+            }
+        limit = most;
+    }
+}
+
+/* Sequences of each copy. */
+static void share_batch(pst_trainer *t, const int *shares)
+{
+    const size_t batch = (size_t)t->batch_size;
+    const size_t fewest = (size_t)(t->microbatches / t->copies);
+    size_t whole = 0, left = batch;
+    for (size_t i = 0; i < (size_t)t->copies; i++)
+        whole += (size_t)share_of(shares, i);
+    for (size_t i = 0; i < (size_t)t->copies; i++) {
+        t->share[i] = batch * (size_t)share_of(shares, i) / whole;
+        left -= t->share[i];
+    }
+    round_shares(t, shares, whole, left);
+    for (size_t i = 0; i < (size_t)t->copies; i++)
+        for (; t->share[i] < fewest; t->share[i]++)
+            t->share[largest_share(t)]--;
+}
+
+/* Larger microbatches of a copy first. */
 static void cut_batch(pst_trainer *t)
 {
-    const size_t each = (size_t)(t->batch_size / t->microbatches);
-    const size_t larger = (size_t)(t->batch_size % t->microbatches);
-    for (size_t i = 0; i < (size_t)t->microbatches; i++)
-        t->train_first[i + 1] = t->train_first[i] + each + (i < larger ? 1 : 0);
+    const size_t per_copy = (size_t)(t->microbatches / t->copies);
+    size_t *next = t->train_first;
+    for (size_t copy = 0; copy < (size_t)t->copies; copy++)
+        for (size_t i = 0; i < per_copy; i++, next++) {
+            const size_t count =
+                t->share[copy] / per_copy + (i < t->share[copy] % per_copy);
+            next[1] = next[0] + count;
+            t->largest = count > t->largest ? count : t->largest;
+        }
 }
 
 /* By the STEPs of stage 0, which are those of all. */
@@ -162,7 +232,7 @@ static void copy_model(pst_trainer *t, pst_stage *stages)
 static pst_status cut_model(pst_trainer *t, pst_stage *stages, pst_error *err)
 {
     pst_parameter *next = t->parameters;
-    const size_t train_sequences = t->train_first[1];
+    const size_t train_sequences = t->largest;
     const size_t capacity = count_parameters(t);
     for (int stage = 0; stage < t->stages; stage++) {
         const size_t room = capacity - (size_t)(next - t->parameters);
@@ -321,27 +391,64 @@ void pst__trainer_initialize(pst_trainer *trainer)
     pst_trainer_refresh(trainer);
 }
 
-/* A tied head in each replica, then all gradients of a stage over the replicas.
- */
-static int list_ties(const pst_trainer *t, const pst_stage *stages, pst_tie *ties)
+/* What list_ties() fills. */
+typedef struct tie_list {
+    pst_tie *ties;           /* at most stages + 3                             */
+    pst_tie_member *members; /* at most (stages + 4) replicas                  */
+    int count;
+    size_t member_count;
+} tie_list;
+
+static void begin_tie(tie_list *list, size_t floats)
 {
-    int count = 0;
-    for (int replica = 0; replica < t->replicas && !t->model.untied; replica++) {
-        ties[count] =
-            (pst_tie){.first_stage = replica * t->stages,
-                      .first_offset = t->slices[0].layout.wte,
-                      .second_stage = replica * t->stages + t->stages - 1,
-                      .second_offset = t->slices[t->stages - 1].layout.head_gradient,
-                      .count = (size_t)t->model.vocabulary * (size_t)t->model.width};
-        count++;
+    list->ties[list->count++] =
+        (pst_tie){.members = &list->members[list->member_count], .count = floats};
+}
+
+static void add_member(tie_list *list, int stage, size_t offset)
+{
+    list->members[list->member_count++] = (pst_tie_member){stage, offset};
+    list->ties[list->count - 1].member_count++;
+}
+
+/* The same gradients of `stage`, first .. end - 1, in all replicas. */
+static void tie_replicas(const pst_trainer *t, tie_list *list, int stage, size_t first,
+                         size_t end)
+{
+    if (first == end || t->replicas == 1)
+        return;
+    begin_tie(list, end - first);
+    for (int replica = 0; replica < t->replicas; replica++)
+        add_member(list, replica * t->stages + stage, first);
+}
+
+/* Each gradient is in at most one sum, which goes by replicas: of a tied wte first that
+ * of the embedding, then that of the head. */
+static void list_ties(const pst_trainer *t, const pst_stage *stages, tie_list *list)
+{
+    const int last = t->stages - 1;
+    const size_t tied = (size_t)t->model.vocabulary * (size_t)t->model.width;
+    const size_t wte = t->slices[0].layout.wte;
+    const size_t head = t->slices[last].layout.head_gradient;
+    if (!t->model.untied) {
+        begin_tie(list, tied);
+        for (int replica = 0; replica < t->replicas; replica++) {
+            add_member(list, replica * t->stages, wte);
+            add_member(list, replica * t->stages + last, head);
+        }
     }
-    for (int i = t->stages; i < t->replicas * t->stages; i++) {
-        ties[count] = (pst_tie){.first_stage = i % t->stages,
-                                .second_stage = i,
-                                .count = stages[i].gradient_count};
-        count++;
+    for (int stage = 0; stage < t->stages; stage++) {
+        size_t next = 0;
+        if (!t->model.untied && stage == 0) {
+            tie_replicas(t, list, stage, next, wte);
+            next = wte + tied;
+        }
+        if (!t->model.untied && stage == last) {
+            tie_replicas(t, list, stage, next, head);
+            next = head + tied;
+        }
+        tie_replicas(t, list, stage, next, stages[stage].gradient_count);
     }
-    return count;
 }
 
 static void warm_worker(void *zeros, int rank)
@@ -351,15 +458,15 @@ static void warm_worker(void *zeros, int rank)
 }
 
 static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *options,
-                                const pst_stage *stages, pst_tie *ties,
+                                const pst_stage *stages, const tie_list *list,
                                 int *rank_of_stage, pst_error *err)
 {
     const int all = t->stages * t->replicas;
     for (int stage = 0; stage < all; stage++)
         rank_of_stage[stage] = pst_schedule_rank_of(options->schedule, stage);
     pst_pipeline_options own = options->pipeline;
-    own.ties = ties;
-    own.tie_count = list_ties(t, stages, ties);
+    own.ties = list->ties;
+    own.tie_count = list->count;
     own.combine = combine;
     own.combine_user = t;
     own.replicas = t->replicas;
@@ -380,18 +487,23 @@ static pst_status build_pipeline(pst_trainer *t, const pst_trainer_options *opti
 {
     const size_t all = (size_t)(t->stages * t->replicas);
     pst_stage *stages = pst_allocate_array(&t->env, all, sizeof *stages);
-    pst_tie *ties =
-        pst_allocate_array(&t->env, all + (size_t)t->replicas, sizeof *ties);
+    tie_list list = {
+        .ties = pst_allocate_array(&t->env, (size_t)t->stages + 3, sizeof *list.ties),
+        .members = pst_allocate_array(&t->env, all + 4 * (size_t)t->replicas,
+                                      sizeof *list.members)};
     int *rank_of_stage = pst_allocate_array(&t->env, all, sizeof *rank_of_stage);
-    pst_status status = stages && ties && rank_of_stage
+    pst_status status = stages && list.ties && list.members && rank_of_stage
                             ? cut_model(t, stages, err)
                             : pst_error_no_memory(err, "a trainer", 0);
     if (status == PST_OK && options->decorate)
         status = options->decorate(options->decorate_user, stages, (int)all, err);
-    if (status == PST_OK)
-        status = make_pipeline(t, options, stages, ties, rank_of_stage, err);
+    if (status == PST_OK) {
+        list_ties(t, stages, &list);
+        status = make_pipeline(t, options, stages, &list, rank_of_stage, err);
+    }
     pst_release(&t->env, rank_of_stage);
-    pst_release(&t->env, ties);
+    pst_release(&t->env, list.members);
+    pst_release(&t->env, list.ties);
     pst_release(&t->env, stages);
     return status;
 }
@@ -420,16 +532,20 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
         (status = pst__adamw_complete(&t->optimizer, err)) != PST_OK ||
         (status = check_shape(t, options->schedule, err)) != PST_OK ||
         (status = check_asynchronous(t, options->schedule, err)) != PST_OK ||
+        (status = check_shares(t, options->shares, err)) != PST_OK ||
         (status = choose_team(t, &options->pipeline, err)) != PST_OK ||
         (status = pst_blas_check(&t->env, t->ranks * t->team, err)) != PST_OK)
         return status;
     t->blas = pst_blas_acquire() + 1;
-    if (t->eval_microbatch == 0)
-        t->eval_microbatch = (t->batch_size + t->microbatches - 1) / t->microbatches;
-    t->eval_microbatches = EVAL_MICROBATCHES;
+    /* A multiple of the replicas, which share them. */
+    t->eval_microbatches =
+        (EVAL_MICROBATCHES + t->replicas - 1) / t->replicas * t->replicas;
     if ((status = allocate(t, err)) != PST_OK)
         return status;
+    share_batch(t, options->shares);
     cut_batch(t);
+    if (t->eval_microbatch == 0)
+        t->eval_microbatch = (int)t->largest;
     assign_updates(t, options->schedule);
     if ((status = build_pipeline(t, options, err)) != PST_OK ||
         (status = load_lists(t, options->schedule, err)) != PST_OK)
@@ -453,6 +569,7 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->batch_size = options->batch;
     t->eval_microbatch = options->eval_microbatch;
     t->replicas = pst_schedule_replicas(options->schedule);
+    t->copies = pst_schedule_data_parallel(options->schedule);
     t->stages = pst_schedule_stages(options->schedule) / t->replicas;
     t->ranks = pst_schedule_ranks(options->schedule);
     t->microbatches = pst_schedule_total_microbatches(options->schedule);
@@ -488,6 +605,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
     pst_release(&env, trainer->squares);
     pst_release(&env, trainer->train_first);
     pst_release(&env, trainer->eval_first);
+    pst_release(&env, trainer->share);
     pst_release(&env, trainer->loss);
     pst_release(&env, trainer->loss_scale);
     pst_release(&env, trainer->update_of);

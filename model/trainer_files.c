@@ -32,6 +32,21 @@ static void put(settings *s, const char *name, const char *format, ...)
     va_end(arguments);
 }
 
+/* Sequences of each copy, as far as they fit; "equal" where none has a larger share. */
+static void put_shares(settings *s, const pst_trainer *t)
+{
+    char text[sizeof s->all->value] = "";
+    size_t used = 0;
+    int equal = 1;
+    for (int i = 0; i < t->copies; i++)
+        equal &= t->share[i] ==
+                 (size_t)(t->batch_size / t->copies + (i < t->batch_size % t->copies));
+    for (int i = 0; i < t->copies && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu",
+                                 i > 0 ? "," : "", t->share[i]);
+    put(s, "shares", "%s", equal ? "equal" : text);
+}
+
 /* Everything that the bits of the weights depend on, apart from the data: the stages
  * only where they step by themselves. */
 static void collect(settings *s, const pst_trainer *t)
@@ -50,7 +65,9 @@ static void collect(settings *s, const pst_trainer *t)
     put(s, "dropout", "%.9g", (double)m->dropout);
     put(s, "layernorm_epsilon", "%.9g", (double)m->layernorm_epsilon);
     put(s, "batch", "%d", t->batch_size);
-    put(s, "microbatches", "%d", t->microbatches);
+    put(s, "microbatches", "%d", t->microbatches / t->copies);
+    put(s, "data_parallel", "%d", t->copies);
+    put_shares(s, t);
     put(s, "slices", "%d", t->parts);
     put(s, "seed", "%" PRIu64, t->seed);
     put(s, "lr", "%.17g", o->lr);

@@ -14,7 +14,8 @@ struct pst_trainer {
     pst_adamw optimizer;
     uint64_t seed;
     int batch_size;
-    int replicas; /* of the model                                    */
+    int replicas; /* of the model, over all copies of the list       */
+    int copies;   /* of the list side by side; they divide replicas  */
     int stages;   /* of one replica                                  */
     int ranks;
     int team; /* cores of each rank                               */
@@ -36,6 +37,8 @@ struct pst_trainer {
 
     pst__batch batch;    /* what the slices work on at present              */
     size_t *train_first; /* [microbatches + 1]                              */
+    size_t largest;      /* sequences of the largest of them                */
+    size_t *share;       /* [copies] sequences of each                      */
     size_t *eval_first;  /* [eval_microbatches + 1]                         */
     double *loss;        /* [max(microbatches parts, eval_microbatches)]    */
     int32_t *cut_inputs; /* (batch, T) by part (slice.h); NULL: one part    */

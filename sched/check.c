@@ -57,9 +57,20 @@ static pst_status find_second_rank(const pst__checking *c, int stage, pst_error 
 
 static pst_status check_placement(const pst__checking *c, pst_error *err)
 {
-    for (int stage = 0; stage < c->stages; stage++)
-        if (pst_schedule_rank_of(c->schedule, stage) < 0)
+    const int copies = pst_schedule_data_parallel(c->schedule);
+    for (int stage = 0; stage < c->stages; stage++) {
+        const int rank = pst_schedule_rank_of(c->schedule, stage);
+        const int copy = stage / (c->stages / copies);
+        if (rank < 0)
             return find_second_rank(c, stage, err);
+        if (rank % copies != copy)
+            return pst_error_set(err, PST_ESCHEDULE,
+                                 "%s: stage %d of copy %d stands on rank %d, which is "
+                                 "of copy %d; of %d copies side by side, rank r is of "
+                                 "copy r mod %d",
+                                 pst_schedule_name(c->schedule), stage, copy, rank,
+                                 rank % copies, copies, copies);
+    }
     return PST_OK;
 }
 
@@ -72,7 +83,8 @@ static pst_status check_move(const pst__checking *c, int rank, size_t i, pst_act
     if (pst_schedule_partner(c->schedule, rank) < 0)
         return pst__check_fault(
             c, rank, i, err, "rank %d, in the middle of %d, has no partner to evict to",
-            rank, pst_schedule_ranks(c->schedule));
+            rank,
+            pst_schedule_ranks(c->schedule) / pst_schedule_data_parallel(c->schedule));
     if ((before & PST__SEEN(first)) == 0)
         return pst__check_fault(c, rank, i, err, "comes before %u%s%" PRIu32, a.stage,
                                 pst_op_describe(first)->csv, a.microbatch);

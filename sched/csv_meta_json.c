@@ -88,6 +88,8 @@ static pst_status parse(const char *path, const char *text, size_t bytes,
     if (status == PST_OK)
         status = take_count(root, "slices", path, &options->slices, err);
     if (status == PST_OK)
+        status = take_count(root, "data_parallel", path, &options->data_parallel, err);
+    if (status == PST_OK)
         status = take_extension(root, path, options, err);
     json_decref(root);
     return status;
@@ -122,6 +124,9 @@ static pst_status write_meta(const pst_env *env, const pst_schedule *schedule,
     status = pst_file_printf(
         writer, err, "{\"penstock_schedule\": %d, \"replicas\": %d, \"slices\": %d",
         FORM, pst_schedule_replicas(schedule), pst_schedule_slices(schedule));
+    if (status == PST_OK && pst_schedule_data_parallel(schedule) > 1)
+        status = pst_file_printf(writer, err, ", \"data_parallel\": %d",
+                                 pst_schedule_data_parallel(schedule));
     if (status == PST_OK && pst_schedule_is_extended(schedule))
         status = pst_file_printf(writer, err,
                                  ", \"extended\": true, \"weight_policy\": \"%s\"",

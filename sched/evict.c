@@ -4,7 +4,9 @@
 
 int pst_schedule_partner(const pst_schedule *schedule, int rank)
 {
-    const int partner = pst_schedule_ranks(schedule) - 1 - rank;
+    const int copies = pst_schedule_data_parallel(schedule);
+    const int ranks = pst_schedule_ranks(schedule) / copies;
+    const int partner = rank % copies + copies * (ranks - 1 - rank / copies);
     return partner != rank ? partner : -1;
 }
 

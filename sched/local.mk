@@ -51,6 +51,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/os.c \
 	%D%/pull.c \
 	%D%/registry.c \
+	%D%/replicate.c \
 	%D%/report_json.c \
 	%D%/schedule.c \
 	%D%/schedule_csv.c \

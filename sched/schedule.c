@@ -29,7 +29,7 @@ struct pst_schedule {
     pst_env env_copy;
     char *name;
     char *file;
-    int ranks, stages, microbatches, replicas, slices, updates;
+    int ranks, stages, microbatches, replicas, slices, data_parallel, updates;
     pst_weight_policy weight_policy;
     row *rows;    /* [ranks]                                                   */
     int *rank_of; /* [stages]; -1: none or two                                 */
@@ -72,6 +72,11 @@ int pst_schedule_total_microbatches(const pst_schedule *schedule)
 int pst_schedule_replicas(const pst_schedule *schedule)
 {
     return schedule->replicas;
+}
+
+int pst_schedule_data_parallel(const pst_schedule *schedule)
+{
+    return schedule->data_parallel;
 }
 
 int pst_schedule_slices(const pst_schedule *schedule)
@@ -179,6 +184,7 @@ pst_status pst_schedule_builder_create(const pst_env *env, int ranks, int stages
     schedule->microbatches = microbatches;
     schedule->replicas = 1;
     schedule->slices = 1;
+    schedule->data_parallel = 1;
     schedule->rows = pst_allocate_array(env, (size_t)ranks, sizeof *schedule->rows);
     schedule->rank_of = pst_allocate_array(env, (size_t)stages, sizeof(int));
     if (schedule->rows == NULL || schedule->rank_of == NULL) {
@@ -199,6 +205,7 @@ pst_status pst_schedule_builder_create_like(const pst_env *env,
         return status;
     (*out)->schedule->replicas = schedule->replicas;
     (*out)->schedule->slices = schedule->slices;
+    (*out)->schedule->data_parallel = schedule->data_parallel;
     (*out)->schedule->weight_policy = schedule->weight_policy;
     return PST_OK;
 }
@@ -352,6 +359,19 @@ pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder, int sl
             "slices, so they must be a multiple",
             slices, microbatches);
     builder->schedule->slices = slices;
+    return PST_OK;
+}
+
+pst_status pst_schedule_builder_set_data_parallel(pst_schedule_builder *builder,
+                                                  int copies, pst_error *err)
+{
+    pst_schedule *schedule = builder->schedule;
+    if (copies < 1 || schedule->ranks % copies != 0 || schedule->replicas % copies != 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "%d copies side by side, %d ranks and %d replicas in all; "
+                             "the copies must divide both",
+                             copies, schedule->ranks, schedule->replicas);
+    schedule->data_parallel = copies;
     return PST_OK;
 }
 

@@ -88,6 +88,13 @@ PST_API int pst_schedule_total_microbatches(const pst_schedule *schedule);
  */
 PST_API int pst_schedule_replicas(const pst_schedule *schedule);
 
+/*
+ * Copies D of a whole list that stand side by side (pst_schedule_replicate()), each
+ * with data of its own: rank d + D r is rank r of copy d, and the replicas of copy d
+ * follow those of copy d - 1, so that there are a multiple of D. 1 for all other lists.
+ */
+PST_API int pst_schedule_data_parallel(const pst_schedule *schedule);
+
 /* Parts k that sequences are cut into: "microbatch" i k + s of an action is slice s of
  * microbatch i. 1 for all other lists. */
 PST_API int pst_schedule_slices(const pst_schedule *schedule);
@@ -120,7 +127,8 @@ PST_API int pst_schedule_weight_versions(const pst_env *env,
                                          const pst_schedule *schedule, int stage);
 
 /*
- * BPipe. Rank r's EVICTs go to rank p-1-r, its partner; -1 in the middle of an odd p.
+ * BPipe. Rank r's EVICTs go to rank p-1-r, its partner (of the same copy, where lists
+ * stand side by side); -1 in the middle of an odd p.
  * pst_schedule_most_evicted(): the most that `rank` has there at once.
  */
 PST_API int pst_schedule_partner(const pst_schedule *schedule, int rank);
@@ -165,7 +173,7 @@ PST_API pst_status pst_schedule_builder_create(const pst_env *env, int ranks,
                                                int stages, int microbatches,
                                                pst_schedule_builder **out,
                                                pst_error *err);
-/* As create, with the shape, replicas, slices and weight policy of another list. */
+/* As create, with the shape, replicas, slices, copies and weight policy of another. */
 PST_API pst_status pst_schedule_builder_create_like(const pst_env *env,
                                                     const pst_schedule *schedule,
                                                     pst_schedule_builder **out,
@@ -184,6 +192,10 @@ PST_API pst_status pst_schedule_builder_set_replicas(pst_schedule_builder *build
 PST_API pst_status pst_schedule_builder_set_slices(pst_schedule_builder *builder,
                                                    int slices, pst_error *err);
 
+/* Errors: PST_EINVAL where the copies do not divide ranks and replicas. */
+PST_API pst_status pst_schedule_builder_set_data_parallel(pst_schedule_builder *builder,
+                                                          int copies, pst_error *err);
+
 PST_API void pst_schedule_builder_set_weight_policy(pst_schedule_builder *builder,
                                                     pst_weight_policy policy);
 
@@ -192,6 +204,19 @@ PST_API pst_status pst_schedule_builder_finish(pst_schedule_builder *builder,
                                                const char *name, const char *file,
                                                pst_schedule **out, pst_error *err);
 PST_API void pst_schedule_builder_destroy(pst_schedule_builder *builder);
+
+/*
+ * Data parallelism: `copies` of `schedule` side by side, see
+ * pst_schedule_data_parallel(). Each copy has the microbatches of `schedule`, numbered
+ * from 0, and no action of one waits for another's.
+ * Errors: PST_EINVAL  copies below 1, ids beyond what a list can hold, a list that has
+ *                     STEPs (its copies would have to agree before each) or that is
+ *                     made of copies itself.
+ *         PST_ENOMEM
+ */
+PST_API pst_status pst_schedule_replicate(const pst_env *env,
+                                          const pst_schedule *schedule, int copies,
+                                          pst_schedule **out, pst_error *err);
 
 PST_END_DECLS
 

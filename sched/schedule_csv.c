@@ -348,6 +348,8 @@ static reading begin_reading(const pst_env *env, const char *name,
         r.options.replicas = 1;
     if (r.options.slices == 0)
         r.options.slices = 1;
+    if (r.options.data_parallel == 0)
+        r.options.data_parallel = 1;
     r.old_dialect = r.options.dialect == PST_CSV_OLD;
     return r;
 }
@@ -388,6 +390,9 @@ static pst_status create_builder(reading *r, pst_error *err)
     status = pst_schedule_builder_set_replicas(r->builder, r->options.replicas, err);
     if (status == PST_OK)
         status = pst_schedule_builder_set_slices(r->builder, r->options.slices, err);
+    if (status == PST_OK)
+        status = pst_schedule_builder_set_data_parallel(r->builder,
+                                                        r->options.data_parallel, err);
     pst_schedule_builder_set_weight_policy(r->builder, r->options.weight_policy);
     if (status != PST_OK)
         pst_schedule_builder_destroy(r->builder);

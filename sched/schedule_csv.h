@@ -33,6 +33,7 @@ typedef struct pst_csv_options {
     pst_weight_policy weight_policy; /* of a list with STEP, if not as it says     */
     int lenient; /* 1: read what PyTorch's loader reads; each thing that it
 ignores is one warning in the log                      */
+    int data_parallel; /* copies side by side; as replicas                      */
 } pst_csv_options;
 
 /*
@@ -56,6 +57,7 @@ PST_API pst_status pst_schedule_parse_csv(const pst_env *env, const char *name,
  * cannot hold goes to `path`.meta.json, where there is any and `path` is a regular file
  * (an old one is removed otherwise):
  *     {"penstock_schedule": 1, "replicas": 2, "slices": 1}
+ * with "data_parallel": D behind them in a list of D copies side by side,
  * and in a list with EVICT, LOAD or STEP, see pst_schedule_is_extended(), also
  *     "extended": true, "weight_policy": "stash" (or "double")
  */

@@ -55,6 +55,15 @@ static double seconds_since(uint64_t since_ns)
     return now > since_ns ? 1e-9 * (double)(now - since_ns) : 0;
 }
 
+/* The stage whose gradients a worker waits for behind its list; -1: none. */
+static int tied_stage(const pst_pipeline *p, int rank, const moment *now)
+{
+    if (now->state != PST__WAITS)
+        return -1;
+    const size_t steps = p->run.program->footprint->rank[rank].step_count;
+    return now->position > steps ? (int)(now->position - steps - 1) : -1;
+}
+
 /* A worker in the list. */
 static void put_action(writer *out, const pst_pipeline *p, int rank, const moment *now)
 {
@@ -63,8 +72,13 @@ static void put_action(writer *out, const pst_pipeline *p, int rank, const momen
     const pst_step *step = step_of(p, rank, now);
     char action[32];
     char message[80];
+    const int tied = tied_stage(p, rank, now);
     if (!step) {
         put(out, "rank %d has ended its list", rank);
+        if (tied >= 0)
+            put(out,
+                " and waited for %.2f s for the gradients of stage %d, from rank %d",
+                seconds, tied, p->stages[tied].rank);
         return;
     }
     pst_action_text(step->action, action, sizeof action);
@@ -135,8 +149,11 @@ char *pst__pipeline_place_text(const pst_pipeline *pipeline, int rank, char *tex
 {
     const moment now = look_at(&pipeline->workers[rank]);
     const pst_step *step = step_of(pipeline, rank, &now);
+    const int tied = tied_stage(pipeline, rank, &now);
     char action[32];
-    if (step)
+    if (tied >= 0)
+        snprintf(text, size, "a wait for the gradients of stage %d", tied);
+    else if (step)
         snprintf(text, size, "stage %d, microbatch %d, %s (%s)", step->action.stage,
                  (int)step->action.microbatch, pst_op_describe(step->action.op)->name,
                  pst_action_text(step->action, action, sizeof action));
@@ -148,11 +165,14 @@ char *pst__pipeline_place_text(const pst_pipeline *pipeline, int rank, char *tex
     return text;
 }
 
-/* The rank whose message `rank` waits for; -1: it does not wait. */
+/* The rank whose message or gradients `rank` waits for; -1: it does not wait. */
 static int waits_for(const pst_pipeline *p, int rank)
 {
     const moment now = look_at(&p->workers[rank]);
     const pst_step *step = step_of(p, rank, &now);
+    const int tied = tied_stage(p, rank, &now);
+    if (tied >= 0)
+        return p->stages[tied].rank;
     if (now.state != PST__WAITS || !step || step->receive == PST__NONE)
         return -1;
     return p->run.program->channels[step->receive]->sender;

@@ -5,8 +5,7 @@
  * A run goes in phases. In each the caller writes `run`, adds 1 to `start` and sleeps
  * on `finished`; every worker does its part and adds 1 to `finished`:
  *
- *     ACTIONS   the list, on all ranks
- *               (the caller sums ties)
+ *     ACTIONS   the list, on all ranks, and sums of ties (tie.h)
  *     REDUCE    each stage's `reduce`
  *               (the caller asks `combine`)
  *     STEP      each stage's `step`
@@ -29,6 +28,7 @@
 #include "stages/footprint.h"
 #include "stages/team_members.h"
 #include "stages/thread.h"
+#include "stages/tie.h"
 #include "stages/topology.h"
 
 typedef enum pst_phase {
@@ -76,7 +76,9 @@ typedef struct pst_lengths {
     size_t output_grad;
 } pst_lengths;
 
-typedef struct pst_worker {
+/* While a worker waits for the gradients of stage s behind its list, its position is
+ * the list's length + 1 + s. */
+struct pst_worker {
     _Alignas(PST__CACHE_LINE) pst_doorbell doorbell;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 position; /* steps of the phase done */
     pst_atomic_u32 state;                              /* PST__IDLE and so on   */
@@ -96,7 +98,7 @@ typedef struct pst_worker {
     pst_worker_info info;
     int bind_error; /* errno of a refusal to bind the thread; 0: none          */
     uint64_t delay_state;
-} pst_worker;
+};
 
 /* What one phase is about; constant while it lasts. */
 typedef struct pst_run {
@@ -104,6 +106,7 @@ typedef struct pst_run {
     const pst_program *program;
     uint32_t microbatches; /* those from here on are passed over               */
     int64_t iteration;
+    uint32_t number; /* of the run, and it wraps; for tie.h                     */
 } pst_run;
 
 struct pst_pipeline {
@@ -115,7 +118,7 @@ struct pst_pipeline {
     int stage_count;
     pst_placed_stage *stages;
     int *rank_of_stage;
-    pst_tie *ties;
+    pst_ties *ties;               /* NULL: none                                   */
     pst_pipeline_options options; /* strings and arrays in it are not used     */
     uint64_t spin_ns;             /* how long a worker looks before it sleeps  */
     pst_program *programs;
@@ -125,7 +128,6 @@ struct pst_pipeline {
     pst_crossing **crossings; /* [crossing_room] by channel; NULL: not one     */
     size_t crossing_room;
     uint32_t first_tag;   /* of the transport; channel k has this + k             */
-    float *tie_room;      /* what the other copy of a tie is received in          */
     pst_lengths *lengths; /* [stages][microbatches] of the present program     */
     size_t length_room;
     bool warned_of_places; /* what was refused stands in the log               */

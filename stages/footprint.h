@@ -67,6 +67,7 @@ typedef struct pst_rank_footprint {
     uint32_t slot_count;
     size_t *away_offset; /* in the working arena of the rank's partner         */
     uint32_t away_count;
+    int partner;          /* where that is, where away_count is not 0          */
     size_t scratch_bytes; /* at offset 0                                       */
     size_t bytes;         /* of the working arena                              */
 } pst_rank_footprint;

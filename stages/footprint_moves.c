@@ -133,7 +133,8 @@ bool pst__walk_place_evicted(pst__walk *w)
         if (away->count == 0)
             continue;
         size_t base;
-        size_t *total = &f->rank[pst_schedule_partner(w->schedule, rank)].bytes;
+        row->partner = pst_schedule_partner(w->schedule, rank);
+        size_t *total = &f->rank[row->partner].bytes;
         row->away_offset =
             pst_allocate_array(&f->env, away->count, sizeof *row->away_offset);
         if (!row->away_offset || !pst__arena_reserve(total, away->bytes, &base))

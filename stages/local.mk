@@ -40,6 +40,8 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/stream_worker.c \
 	%D%/team.c \
 	%D%/thread.c \
+	%D%/tie.c \
+	%D%/tie_remote.c \
 	%D%/topology.c \
 	%D%/transport.c \
 	%D%/worker.c \
@@ -68,6 +70,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/stream_engine.h \
 	%D%/team_members.h \
 	%D%/thread.h \
+	%D%/tie.h \
 	%D%/topology.h \
 	%D%/worker.h
 %C%_libstages_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)

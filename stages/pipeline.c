@@ -53,28 +53,6 @@ static pst_status check_sizes(const pst_stage *stages, int count, int stage,
     return PST_OK;
 }
 
-static bool within(size_t offset, size_t count, size_t total)
-{
-    return offset <= total && count <= total - offset;
-}
-
-static pst_status check_ties(const pst_stage *stages, int count,
-                             const pst_pipeline_options *options, pst_error *err)
-{
-    for (int i = 0; i < options->tie_count; i++) {
-        const pst_tie *t = &options->ties[i];
-        if (t->first_stage < 0 || t->first_stage >= count || t->second_stage < 0 ||
-            t->second_stage >= count ||
-            !within(t->first_offset, t->count, stages[t->first_stage].gradient_count) ||
-            !within(t->second_offset, t->count, stages[t->second_stage].gradient_count))
-            return pst_error_set(
-                err, PST_EINVAL,
-                "tie %d of stages %d and %d lies outside their gradients", i,
-                t->first_stage, t->second_stage);
-    }
-    return PST_OK;
-}
-
 static pst_status check_arguments(const pst_stage *stages, int count,
                                   const int *rank_of_stage, int ranks,
                                   const pst_pipeline_options *options, pst_error *err)
@@ -105,7 +83,15 @@ static pst_status check_arguments(const pst_stage *stages, int count,
     if (options && (options->team < 0 || options->team > 1024))
         return pst_error_set(err, PST_EINVAL, "teams of %d cores; a rank has 1 to 1024",
                              options->team);
-    return options ? check_ties(stages, count, options, err) : PST_OK;
+    return options
+               ? pst__ties_check(stages, count, options->ties, options->tie_count, err)
+               : PST_OK;
+}
+
+/* Stages next to each other make the channels, two for each such pair; then ties. */
+static uint32_t tags_needed(int stage_count, const pst_pipeline_options *options)
+{
+    return 2 * (uint32_t)stage_count + pst__tie_remote_tags(options);
 }
 
 /* All processes find the same fault, or none. */
@@ -125,14 +111,14 @@ static pst_status check_processes(int stage_count, int ranks,
             return pst_error_set(
                 err, PST_EINVAL, "rank %d is to run on process %d; they are 0 .. %d",
                 rank, options->process_of_rank[rank], t->processes - 1);
-    /* Stages next to each other make the channels, two for each such pair. */
     const uint32_t free = t->tags - PST_TRANSPORT_OWN_TAGS - t->tags_used;
-    if (2 * (uint32_t)stage_count > free)
+    const uint32_t needed = tags_needed(stage_count, options);
+    if (needed > free)
         return pst_error_set(err, PST_EINVAL,
-                             "%d stages need %u tags, and %u of the transport's %u are "
-                             "free",
-                             stage_count, 2 * (unsigned)stage_count, (unsigned)free,
-                             (unsigned)t->tags);
+                             "%d stages and %d ties need %u tags, and %u of the "
+                             "transport's %u are free",
+                             stage_count, options->tie_count, (unsigned)needed,
+                             (unsigned)free, (unsigned)t->tags);
     return PST_OK;
 }
 
@@ -149,10 +135,8 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
         p->options.replicas = 1;
     if (p->options.team == 0)
         p->options.team = 1;
-    const size_t ties = (size_t)p->options.tie_count;
     p->stages = pst_allocate_array(&p->env, count, sizeof *p->stages);
     p->rank_of_stage = pst_allocate_array(&p->env, count, sizeof *p->rank_of_stage);
-    p->ties = pst_allocate_array(&p->env, ties, sizeof *p->ties);
     p->workers = pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->workers);
     p->report_room = (size_t)p->ranks * REPORT_LINE + 1;
     p->report = pst_allocate(&p->env, p->report_room);
@@ -161,7 +145,7 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
             pst_allocate_array(&p->env, (size_t)p->ranks, sizeof *p->process_of_rank);
     if (p->options.transport && !p->process_of_rank)
         return pst_error_no_memory(err, "a pipeline", 0);
-    if (!p->stages || !p->rank_of_stage || !p->ties || !p->workers || !p->report)
+    if (!p->stages || !p->rank_of_stage || !p->workers || !p->report)
         return pst_error_no_memory(err, "a pipeline", 0);
     for (size_t stage = 0; stage < count; stage++) {
         p->stages[stage].stage = stages[stage];
@@ -171,8 +155,6 @@ static pst_status copy_arguments(pst_pipeline *p, const pst_stage *stages,
     if (p->process_of_rank)
         memcpy(p->process_of_rank, options->process_of_rank,
                (size_t)p->ranks * sizeof *p->process_of_rank);
-    if (ties > 0)
-        memcpy(p->ties, p->options.ties, ties * sizeof *p->ties);
     int place = 0; /* of share_host(), which adds the first */
     for (int rank = 0; rank < p->ranks; rank++) {
         pst_worker *w = &p->workers[rank];
@@ -335,7 +317,7 @@ static pst_status share_host(pst_pipeline *p, pst_error *err)
         p->workers[rank].place += host.first;
     if (p->options.transport) {
         p->first_tag = p->options.transport->tags_used;
-        p->options.transport->tags_used += 2 * (uint32_t)p->stage_count;
+        p->options.transport->tags_used += tags_needed(p->stage_count, &p->options);
     }
     /* A worker that spins takes the core of one that computes if they must share. */
     if (!host.torn && host.places * p->options.team <= pst_cpu_budget())
@@ -351,25 +333,6 @@ static pst_status share_host(pst_pipeline *p, pst_error *err)
     return make_topology(&p->env, &p->options, host.places, &p->topology, err);
 }
 
-/* Room for what comes of ties whose other copy is in another process. */
-static pst_status make_tie_room(pst_pipeline *p, pst_error *err)
-{
-    size_t most = 0;
-    for (int i = 0; i < p->options.tie_count; i++) {
-        const pst_tie *t = &p->ties[i];
-        if (pst__is_here(p, p->stages[t->first_stage].rank) !=
-                pst__is_here(p, p->stages[t->second_stage].rank) &&
-            t->count > most)
-            most = t->count;
-    }
-    if (most == 0)
-        return PST_OK;
-    p->tie_room = pst_allocate_array(&p->env, most, sizeof *p->tie_room);
-    return p->tie_room ? PST_OK
-                       : pst_error_no_memory(err, "the gradients of tied weights",
-                                             most * sizeof *p->tie_room);
-}
-
 static pst_status build(pst_pipeline *p, const pst_stage *stages,
                         const int *rank_of_stage, const pst_pipeline_options *options,
                         pst_error *err)
@@ -377,11 +340,11 @@ static pst_status build(pst_pipeline *p, const pst_stage *stages,
     pst_status status = copy_arguments(p, stages, rank_of_stage, options, err);
     if (status == PST_OK)
         status = share_host(p, err);
-    if (status == PST_OK)
-        status = make_tie_room(p, err);
     for (int rank = 0; status == PST_OK && rank < p->ranks; rank++)
         if (pst__is_here(p, rank))
             status = place_rank(p, rank, err);
+    if (status == PST_OK)
+        status = pst__ties_create(p, &p->ties, err);
     return status == PST_OK ? start_workers(p, err) : status;
 }
 
@@ -543,10 +506,9 @@ static void release_all(pst_pipeline *p)
     pst_release(&env, p->lengths);
     pst_release(&env, p->report);
     pst_release(&env, p->workers);
-    pst_release(&env, p->ties);
+    pst__ties_destroy(p->ties, &env);
     pst_release(&env, p->rank_of_stage);
     pst_release(&env, p->process_of_rank);
-    pst_release(&env, p->tie_room);
     pst_release(&env, p->stages);
     pst_release(&env, p);
 }

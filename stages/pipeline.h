@@ -33,17 +33,24 @@ typedef enum pst_bind {
     PST_BIND_LIST  /* to the CPUs in pst_pipeline_options.bind_cpus             */
 } pst_bind;
 
+/* `count` floats of a stage's gradients, from `offset` on. */
+typedef struct pst_tie_member {
+    int stage;
+    size_t offset;
+} pst_tie_member;
+
 /*
- * Two stages that hold a copy of the same parameter. After an iteration's last
- * action both gradients become (first's + second's), in this order, so equal
- * optimizers keep the copies equal. Stages may be the same or differ.
+ * Stages that hold copies of the same parameter: within a model, or its replicas.
+ * Before `reduce`, all members' gradients become their sum in the order of members,
+ * ((m0 + m1)
+ * + m2) and so on, so equal optimizers keep the copies equal. Two members may be of one
+ * stage; no two of any tie may share elements. The ranks of the members share the sum's
+ * work, each as soon as all members' last W's have ended.
  */
 typedef struct pst_tie {
-    int first_stage;
-    size_t first_offset; /* floats into its gradients                          */
-    int second_stage;
-    size_t second_offset;
-    size_t count; /* floats                                             */
+    const pst_tie_member *members;
+    int member_count; /* at least 2                                            */
+    size_t count;     /* floats of each member                                 */
 } pst_tie;
 
 /* Zeroed means the defaults. The struct and its arrays are copied. */

@@ -53,12 +53,12 @@ static pst_status check_shape(const pst_pipeline *p, const pst_schedule *schedul
                 "on rank %d of this pipeline",
                 name, stage, rank, p->rank_of_stage[stage]);
     }
-    if (pst_schedule_updates(schedule) > 0 && p->options.tie_count > 0)
+    if (pst_schedule_updates(schedule) > 0 && p->ties)
         return pst_error_set(
             err, PST_EINVAL,
             "schedule %s steps each stage by itself, and stages %d and "
             "%d are tied; untied ones would work",
-            name, p->ties[0].first_stage, p->ties[0].second_stage);
+            name, p->ties->members[0].stage, p->ties->members[1].stage);
     return check_callbacks(p, schedule, err);
 }
 
@@ -128,9 +128,13 @@ static pst_status widen_arena(pst_pipeline *p, int rank, size_t bytes, pst_error
  * arena that is here, of which no other page is touched. */
 static bool needs_arena(const pst_pipeline *p, const pst_footprint *f, int rank)
 {
-    const int partner = p->ranks - 1 - rank;
-    return pst__is_here(p, rank) ||
-           (f->rank[partner].away_count > 0 && pst__is_here(p, partner));
+    if (pst__is_here(p, rank))
+        return true;
+    for (int other = 0; other < p->ranks; other++)
+        if (f->rank[other].away_count > 0 && f->rank[other].partner == rank &&
+            pst__is_here(p, other))
+            return true;
+    return false;
 }
 
 static pst_status make_room(pst_pipeline *p, const pst_footprint *f, pst_error *err)

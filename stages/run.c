@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "stages/crossing.h"
-#include "stages/latch.h"
 
 /* For workers to come back after a fault: those between callbacks do so at once. */
 enum { GRACE_NS = 1500000000 };
@@ -253,63 +252,6 @@ static void clean(pst_pipeline *p)
     p->dirty = false;
 }
 
-/* The copy of a tie's gradient in another process, into p->tie_room; ours goes there.
- * The tag is the pipeline's last, which no channel has. */
-static pst_status swap(const pst_pipeline *p, int stage, const float *own, size_t count,
-                       pst_error *err)
-{
-    pst_transport *t = p->options.transport;
-    const int other = p->process_of_rank[p->stages[stage].rank];
-    const uint32_t tag = p->first_tag + 2 * (uint32_t)p->stage_count - 1;
-    const size_t bytes = count * sizeof *own;
-    pst_latch latch;
-    pst_transfer transfers[2];
-    pst__latch_open(&latch, 2);
-    t->receive(t->self, other, tag, p->tie_room, bytes,
-               pst__latch_add(&latch, &transfers[0]));
-    t->send(t->self, other, tag, own, bytes, bytes,
-            pst__latch_add(&latch, &transfers[1]));
-    return pst__latch_wait(&latch, t, err);
-}
-
-static float *tied(const pst_pipeline *p, int stage, size_t offset)
-{
-    float *gradients = p->stages[stage].gradients;
-    return gradients ? gradients + offset : NULL;
-}
-
-/* Both gradients become first + second. */
-static pst_status sum_tie(const pst_pipeline *p, const pst_tie *t, pst_error *err)
-{
-    float *mine[2] = {tied(p, t->first_stage, t->first_offset),
-                      tied(p, t->second_stage, t->second_offset)};
-    const float *first = mine[0], *second = mine[1];
-    pst_status status = PST_OK;
-    if (!first && !second)
-        return PST_OK;
-    if (!first)
-        status = swap(p, t->first_stage, second, t->count, err);
-    else if (!second)
-        status = swap(p, t->second_stage, first, t->count, err);
-    first = first ? first : p->tie_room;
-    second = second ? second : p->tie_room;
-    for (size_t k = 0; status == PST_OK && k < t->count; k++) {
-        const float sum = first[k] + second[k];
-        for (int i = 0; i < 2; i++)
-            if (mine[i])
-                mine[i][k] = sum;
-    }
-    return status;
-}
-
-static pst_status sum_ties(const pst_pipeline *p, pst_error *err)
-{
-    pst_status status = PST_OK;
-    for (int i = 0; status == PST_OK && i < p->options.tie_count; i++)
-        status = sum_tie(p, &p->ties[i], err);
-    return status;
-}
-
 static bool any_stage_has(const pst_pipeline *p, bool step)
 {
     for (int i = 0; i < p->stage_count; i++)
@@ -321,9 +263,9 @@ static bool any_stage_has(const pst_pipeline *p, bool step)
 
 static pst_status finish_training(pst_pipeline *p, pst_error *err)
 {
+    pst_status status = PST_OK;
     int step = 1;
-    pst_status status = sum_ties(p, err);
-    if (status == PST_OK && any_stage_has(p, false))
+    if (any_stage_has(p, false))
         status = run_phase(p, PST__PHASE_REDUCE, err);
     if (status == PST_OK && p->options.combine)
         status =
@@ -361,18 +303,21 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
     p->run.program = &p->programs[program];
     p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
     p->run.iteration = iteration;
+    p->run.number++;
     pst__crossings_begin(p);
+    if (f->training && f->updates == 0)
+        pst__tie_remote_begin(p);
     return PST_OK;
 }
 
 static pst_status run(pst_pipeline *pipeline, int program, int microbatches,
                       int64_t iteration, pst_error *err)
 {
+    /* relaxed: the start of a phase publishes it. */
+    atomic_store_explicit(&pipeline->ended, PST__GOES_ON, memory_order_relaxed);
     pst_status status = set_up(pipeline, program, microbatches, iteration, err);
     if (status != PST_OK)
         return status;
-    /* relaxed: the start of a phase publishes it. */
-    atomic_store_explicit(&pipeline->ended, PST__GOES_ON, memory_order_relaxed);
     status = run_phase(pipeline, PST__PHASE_ACTIONS, err);
     const pst_footprint *f = pipeline->run.program->footprint;
     if (status == PST_OK && f->training && f->updates == 0)

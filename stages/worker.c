@@ -73,15 +73,27 @@ static pst_crossing *crossing_of(const pst_pipeline *p, uint32_t link)
                : NULL;
 }
 
-/* Look for a message for a while, then sleep until something comes. */
-static void wait_for_message(pst_worker *w, uint32_t link)
+void pst__worker_delay(pst_worker *worker)
+{
+    delay(worker);
+}
+
+/* A message of `channel`, or without one what `word` of tie.h tells of. */
+static bool has_come(const pst_worker *w, pst_channel *channel, int word)
+{
+    return channel ? !pst__ring_is_empty(&channel->ring)
+                   : pst__tie_is_ready(w->pipeline, word);
+}
+
+/* Look for that for a while, then sleep until something comes. */
+static void wait_for(pst_worker *w, pst_channel *channel, int word)
 {
     pst_pipeline *p = w->pipeline;
-    pst_channel *channel = p->run.program->channels[link];
-    const pst_transport *t = crossing_of(p, link) ? p->options.transport : NULL;
+    const int sender = channel ? channel->sender : pst__tie_rank(p, word);
+    const pst_transport *t = pst__is_here(p, sender) ? NULL : p->options.transport;
     const uint64_t start = p->spin_ns ? pst__now_ns() : 0;
     for (unsigned looks = 1; p->spin_ns; looks++) {
-        if (!pst__ring_is_empty(&channel->ring) || has_ended(p))
+        if (has_come(w, channel, word) || has_ended(p))
             return;
         if (t)
             t->progress(t->self);
@@ -90,12 +102,12 @@ static void wait_for_message(pst_worker *w, uint32_t link)
             break;
     }
     delay(w);
-    pst__doorbell_arm(&w->doorbell, channel->sender);
+    pst__doorbell_arm(&w->doorbell, sender);
     delay(w);
     /* seq_cst: S4 of doorbell.h, with the flag in place of the count. */
-    if (pst__ring_is_empty(&channel->ring) &&
+    if (!has_come(w, channel, word) &&
         atomic_load_explicit(&p->ended, memory_order_seq_cst) == PST__GOES_ON)
-        pst__doorbell_sleep(&w->doorbell, channel->sender);
+        pst__doorbell_sleep(&w->doorbell, sender);
     pst__doorbell_disarm(&w->doorbell);
 }
 
@@ -124,7 +136,7 @@ static bool receive(pst_worker *w, const pst_step *step, pst_lengths *lengths)
         case PST__NOT_YET:
             if (has_ended(p))
                 return false;
-            wait_for_message(w, step->receive);
+            wait_for(w, channel, -1);
         }
     }
 }
@@ -333,8 +345,9 @@ static void move(const pst_worker *w, const pst_step *step,
     const size_t bytes[3] = {s->input_bytes, s->saved_for_input_bytes,
                              s->saved_for_weight_bytes};
     const pst_pipeline *p = w->pipeline;
-    char *base = p->workers[p->ranks - 1 - w->rank].working.base;
-    const size_t *offset = p->run.program->footprint->rank[w->rank].away_offset;
+    const pst_rank_footprint *row = &p->run.program->footprint->rank[w->rank];
+    char *base = p->workers[row->partner].working.base;
+    const size_t *offset = row->away_offset;
     for (int k = 0; k < 3; k++) {
         if (step->away[k] == PST__NONE)
             continue;
@@ -474,6 +487,30 @@ static void zero_gradients(pst_worker *w)
                    p->stages[stage].stage.gradient_count * sizeof(float));
 }
 
+/* The sums that are this rank's, as far as others are ready for them. */
+static void tie_up(pst_worker *w, const pst_step *step)
+{
+    const pst_op_description *op = pst_op_describe(step->action.op);
+    if (op->computes && op->frees)
+        pst__tie_count_weight(w, step->action.stage);
+    pst__tie_sum_ready(w);
+}
+
+/* And those that are left behind the list. */
+static void finish_ties(pst_worker *w, size_t step_count)
+{
+    int word;
+    while (((word = pst__tie_sum_ready(w)) >= 0 || (word = pst__tie_collect(w)) >= 0) &&
+           !has_ended(w->pipeline)) {
+        show_position(w, (uint32_t)(step_count + 1 + (size_t)word));
+        show_state(w, PST__WAITS);
+        show_time(w, pst__now_ns());
+        wait_for(w, NULL, word);
+        show_state(w, PST__RUNS);
+    }
+    show_position(w, (uint32_t)step_count);
+}
+
 static void run_actions(pst_worker *w)
 {
     const pst_run *run = &w->pipeline->run;
@@ -482,15 +519,18 @@ static void run_actions(pst_worker *w)
     show_time(w, pst__now_ns());
     if (run->program->footprint->training)
         zero_gradients(w);
+    pst__tie_begin(w);
     for (size_t i = 0; i < row->step_count; i++) {
         show_position(w, (uint32_t)i);
         if (run->program->crossings)
             pst__crossings_post(w, (uint32_t)i);
-        if (row->steps[i].action.microbatch < run->microbatches &&
-            !run_step(w, &row->steps[i]))
+        if (row->steps[i].action.microbatch >= run->microbatches)
+            continue;
+        if (!run_step(w, &row->steps[i]))
             return;
+        tie_up(w, &row->steps[i]);
     }
-    show_position(w, (uint32_t)row->step_count);
+    finish_ties(w, row->step_count);
 }
 
 /* `reduce` or `step` of every stage of the rank. */

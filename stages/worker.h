@@ -12,4 +12,7 @@ pst_status pst__worker_start(pst_worker *worker, pst_error *err);
 /* The run has ended early, on this rank too. */
 bool pst__worker_has_to_end(const pst_worker *worker);
 
+/* A random pause where the pipeline's options ask for such. */
+void pst__worker_delay(pst_worker *worker);
+
 #endif

@@ -80,9 +80,12 @@ static pst_status resolve_list(const char *name, const char *text,
     }
     for (int stage = 0; stage < stages; stage++) {
         int rank = pst_schedule_rank_of(schedule, stage);
-        /* A stage of a replica costs the whole, a slice its part. */
-        const double parts = (double)stages / ranks / pst_schedule_replicas(schedule) *
-                             pst_schedule_slices(schedule);
+        /* A stage of a replica costs the whole, a slice its part; copies side by side
+         * have ranks of their own. */
+        const double replicas = (double)pst_schedule_replicas(schedule) /
+                                pst_schedule_data_parallel(schedule);
+        const double parts =
+            (double)stages / ranks / replicas * pst_schedule_slices(schedule);
         if (count == stages && stages != ranks)
             out[stage] = values[stage] / pst_schedule_slices(schedule);
         else

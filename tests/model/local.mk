@@ -32,6 +32,10 @@ check_PROGRAMS += %D%/test_asynchronous
 %C%_test_asynchronous_LDADD = $(model_test_libs)
 TESTS += %D%/test_asynchronous
 
+check_PROGRAMS += %D%/test_data_parallel
+%C%_test_data_parallel_LDADD = $(model_test_libs)
+TESTS += %D%/test_data_parallel
+
 check_PROGRAMS += %D%/test_shapes
 %C%_test_shapes_LDADD = $(model_test_libs)
 TESTS += %D%/test_shapes

@@ -27,6 +27,7 @@ static small completed(const small *how)
     set_default(&s.stages, 1);
     set_default(&s.chunks, 1);
     set_default(&s.microbatches, 2);
+    set_default(&s.data_parallel, 1);
     set_default(&s.batch, 4);
     set_default(&s.model.layers, 4);
     set_default(&s.model.heads, 2);
@@ -43,8 +44,12 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
                              .microbatches = s.microbatches,
                              .chunks = s.chunks,
                              .slices = s.slices};
-    pst_schedule *schedule;
-    pst_status status = pst_schedule_create(NULL, s.schedule, &shape, &schedule, err);
+    pst_schedule *single, *schedule;
+    pst_status status = pst_schedule_create(NULL, s.schedule, &shape, &single, err);
+    if (status != PST_OK)
+        return status;
+    status = pst_schedule_replicate(NULL, single, s.data_parallel, &schedule, err);
+    pst_schedule_destroy(single);
     if (status != PST_OK)
         return status;
     const pst_trainer_options options = {.model = s.model,
@@ -56,7 +61,8 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
                                                       .delay_seed = s.delay_seed,
                                                       .topology_synthetic = s.topology},
                                          .decorate = s.decorate,
-                                         .decorate_user = s.decorate_user};
+                                         .decorate_user = s.decorate_user,
+                                         .shares = s.shares};
     status = pst_trainer_create(s.env, &options, out, err);
     pst_schedule_destroy(schedule);
     return status;

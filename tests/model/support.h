@@ -13,6 +13,8 @@ typedef struct small {
     int stages;           /* 1; over all replicas                              */
     int chunks;           /* 1: stages on each rank                            */
     int microbatches;     /* 2                                                 */
+    int data_parallel;    /* 1: copies of the list side by side                 */
+    const int *shares;    /* of each, of the batch; NULL: equal ones           */
     int slices;           /* of sequences, for kinds that have them; else 0    */
     int batch;            /* 4                                                 */
     int team;             /* cores of each rank; 0: as many as there are        */

@@ -64,6 +64,10 @@ check_PROGRAMS += %D%/test_zoo
 %C%_test_zoo_LDADD = $(sched_test_libs)
 TESTS += %D%/test_zoo
 
+check_PROGRAMS += %D%/test_replicate
+%C%_test_replicate_LDADD = $(sched_test_libs)
+TESTS += %D%/test_replicate
+
 check_PROGRAMS += %D%/test_mutations
 %C%_test_mutations_LDADD = $(sched_test_libs)
 TESTS += %D%/test_mutations

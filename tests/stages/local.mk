@@ -134,6 +134,11 @@ check_PROGRAMS += %D%/test_thread
 %C%_test_thread_LDADD = $(stages_test_libs)
 TESTS += %D%/test_thread
 
+check_PROGRAMS += %D%/test_tie
+%C%_test_tie_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_tie_LDADD = $(stages_test_libs) -lm
+TESTS += %D%/test_tie
+
 check_PROGRAMS += %D%/test_topology
 %C%_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_topology_LDADD = $(stages_test_libs)

@@ -761,15 +761,31 @@ END_TEST
 
 START_TEST(test_refused_options)
 {
-    const pst_tie ties[] = {{0, 0, 2, 0, TOY_WIDTH}, {0, 1, 2, 0, TOY_WIDTH}};
-    const pst_tie strange = {0, 0, 3, 0, 1};
+    const pst_tie_member fit[] = {{0, 0}, {2, 0}}, far[] = {{0, 1}, {2, 0}},
+                         foreign[] = {{0, 0}, {3, 0}}, twice[] = {{1, 0}, {1, 3}};
+    const pst_tie ties[] = {{fit, 2, TOY_WIDTH - 1}, {far, 2, TOY_WIDTH}};
+    const pst_tie strange = {foreign, 2, 1}, lonely = {fit, 1, 1};
+    const pst_tie shared = {twice, 2, 4};
+    const pst_tie both[] = {{fit, 2, 2}, {far, 2, 1}};
     fresh_toy();
     refuse(3, one.rank_of_stage, 3,
            &(pst_pipeline_options){.ties = ties, .tie_count = 2},
-           "tie 1 of stages 0 and 2 lies outside their gradients");
+           "tie 1, member 0: 8 gradients from 1 on, and stage 0 has 8");
     refuse(3, one.rank_of_stage, 3,
            &(pst_pipeline_options){.ties = &strange, .tie_count = 1},
-           "tie 0 of stages 0 and 3 lies outside their gradients");
+           "tie 0, member 1: 1 gradients from 0 on, and stage 3 has 0");
+    refuse(3, one.rank_of_stage, 3,
+           &(pst_pipeline_options){.ties = &lonely, .tie_count = 1},
+           "tie 0 has 1 members; it needs at least 2");
+    refuse(
+        3, one.rank_of_stage, 3,
+        &(pst_pipeline_options){.ties = &shared, .tie_count = 1},
+        "tie 0, member 0 and tie 0, member 1 share gradients of stage 1; each can be "
+        "in one sum");
+    refuse(
+        3, one.rank_of_stage, 3, &(pst_pipeline_options){.ties = both, .tie_count = 2},
+        "tie 0, member 0 and tie 1, member 0 share gradients of stage 0; each can be "
+        "in one sum");
     refuse(3, one.rank_of_stage, 3,
            &(pst_pipeline_options){.topology_synthetic = "nonsense"},
            "topology 'nonsense' is not hwloc's synthetic form; the levels go from the "

@@ -662,7 +662,8 @@ END_TEST
 
 START_TEST(test_ties)
 {
-    const pst_tie ties[] = {{0, 0, 2, 1, TOY_WIDTH - 1}, {1, 0, 1, 4, 3}};
+    const pst_tie_member apart[] = {{0, 0}, {2, 1}}, together[] = {{1, 0}, {1, 4}};
+    const pst_tie ties[] = {{apart, 2, TOY_WIDTH - 1}, {together, 2, 3}};
     float gradient[3][TOY_WIDTH];
     pst_schedule *schedule = toy_named("1f1b", 3, 4);
     toy_init(&t, &(toy_shape){.stages = 3, .ranks = 3});

@@ -650,6 +650,81 @@ static void check_ok_or_cancelled(void)
         explore_fail("a cancelled run ends with status %d", (int)piped->statuses[0]);
 }
 
+/* ---- tied stages: a slice of the sum on each rank -------------------------- */
+
+/* As pipe_up(), with two floats that both stages have a copy of. */
+static void tie_up_two(uint64_t spin_ns)
+{
+    static const pst_tie_member members[] = {{0, 0}, {1, 0}};
+    static const pst_tie tie = {.members = members, .member_count = 2, .count = 2};
+    pipe_up(2, PST_OP_BACKWARD, spin_ns);
+    pst_pipeline *p = piped->pipeline;
+    for (int stage = 0; stage < 2; stage++)
+        p->stages[stage].gradients = pst_allocate_array(&explore_env, 2, sizeof(float));
+    p->options.ties = &tie;
+    p->options.tie_count = 1;
+    if (pst__ties_create(p, &p->ties, NULL) != PST_OK)
+        explore_fail("stages cannot be tied");
+}
+
+/* The end of a list: the last W, then the sum. Not both floats of a stage are alike. */
+static void *weigh_and_sum(void *number)
+{
+    const int rank = (int)(uintptr_t)number;
+    pst_worker *w = &piped->pipeline->workers[rank];
+    float *gradients = piped->pipeline->stages[rank].gradients;
+    pst__tie_begin(w);
+    for (int k = 0; k < 2; k++)
+        gradients[k] = (float)(1 + rank + 4 * k);
+    pst__tie_count_weight(w, rank);
+    finish_ties(w, 0);
+    return NULL;
+}
+
+static void *cancel_ties(void *unused)
+{
+    pst_pipeline_cancel(piped->pipeline);
+    return unused;
+}
+
+static void ties(void)
+{
+    tie_up_two(0);
+    explore_start(weigh_and_sum, (void *)(uintptr_t)0);
+    explore_start(weigh_and_sum, (void *)(uintptr_t)1);
+}
+
+static void ties_spinning(void)
+{
+    tie_up_two(1000);
+    explore_start(weigh_and_sum, (void *)(uintptr_t)0);
+    explore_start(weigh_and_sum, (void *)(uintptr_t)1);
+}
+
+/* Rank 1 never comes to its W. */
+static void ties_cancelled(void)
+{
+    tie_up_two(0);
+    explore_start(weigh_and_sum, (void *)(uintptr_t)0);
+    explore_start(cancel_ties, NULL);
+}
+
+static void check_summed(void)
+{
+    for (int stage = 0; stage < 2; stage++) {
+        const float *gradients = piped->pipeline->stages[stage].gradients;
+        if (gradients[0] != 3 || gradients[1] != 11)
+            explore_fail("stage %d has the sums %g and %g", stage, (double)gradients[0],
+                         (double)gradients[1]);
+    }
+}
+
+static void check_not_summed(void)
+{
+    if (piped->pipeline->stages[0].gradients[0] != 1)
+        explore_fail("a sum was made before all had their parts");
+}
+
 /* ---- all of them ---------------------------------------------------------------- */
 
 static const explore_scenario scenarios[] = {
@@ -674,6 +749,10 @@ static const explore_scenario scenarios[] = {
     {"failed in callbacks", failed_in_callbacks, NULL, 0, EXPLORE_SMALL},
     {"two ranks' lists", ranks_act, check_acted, 0, EXPLORE_SMALL},
     {"second rank fails", second_rank_fails, check_second_failed, 0, EXPLORE_SMALL},
+    {"tied stages", ties, check_summed, 0, EXPLORE_SMALL},
+    {"tied stages, spinning", ties_spinning, check_summed, 0, EXPLORE_SMALL},
+    {"tied stages, woken for nothing", ties, check_summed, 1, EXPLORE_LARGE},
+    {"tied stages, cancelled", ties_cancelled, check_not_summed, 0, EXPLORE_SMALL},
     {"workers start and stop", pipe_stops, NULL, 0, EXPLORE_SMALL},
     {"worker spins and stops", pipe_spins_and_stops, NULL, 0, EXPLORE_SMALL},
     {"workers spin and stop", pair_spins_and_stops, NULL, 0, EXPLORE_LARGE},

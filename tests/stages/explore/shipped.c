@@ -148,3 +148,4 @@ void pst__pause(void)
 #include "stages/flow.c"
 #include "stages/ring.c"
 #include "stages/settle.c"
+#include "stages/tie.c"

@@ -487,7 +487,9 @@ static int stop_workers(pst_pipeline *p)
 static void release_all(pst_pipeline *p)
 {
     const pst_env env = p->env;
+    /* Both first: until their transfers have ended they know workers and arenas. */
     pst__crossings_close(p);
+    pst__ties_destroy(p->ties, &env);
     for (int rank = 0; p->workers && rank < p->ranks; rank++) {
         pst__team_destroy(p->workers[rank].team, &env);
         pst__arena_fini(&p->workers[rank].resident, &env);
@@ -506,7 +508,6 @@ static void release_all(pst_pipeline *p)
     pst_release(&env, p->lengths);
     pst_release(&env, p->report);
     pst_release(&env, p->workers);
-    pst__ties_destroy(p->ties, &env);
     pst_release(&env, p->rank_of_stage);
     pst_release(&env, p->process_of_rank);
     pst_release(&env, p->stages);

@@ -136,7 +136,7 @@ TESTS += %D%/test_thread
 
 check_PROGRAMS += %D%/test_tie
 %C%_test_tie_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
-%C%_test_tie_LDADD = $(stages_test_libs) -lm
+%C%_test_tie_LDADD = %D%/libloopback.la $(stages_test_libs)
 TESTS += %D%/test_tie
 
 check_PROGRAMS += %D%/test_topology

@@ -6,6 +6,7 @@
  * The stages here only have gradients, which numbers that no sum is exact for fill.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 #include <penstock/schedule.h>
 
 #include "stages/tie.h"
+#include "tests/stages/loopback.h"
 #include "tests/suite.h"
 
 enum { MOST_STAGES = 12, MOST_GRADIENTS = 3001, MICROBATCHES = 3, MOST_TIES = 4 };
@@ -32,6 +34,8 @@ typedef struct play {
     int tie_count;
     uint64_t delay_seed;
     double watchdog_seconds;
+    pst_transport *transport; /* NULL: one process                             */
+    int process_of_rank[MOST_STAGES];
 } play;
 
 static float contribution(int stage, int microbatch, int64_t iteration, size_t k)
@@ -129,7 +133,9 @@ static pst_pipeline *start(play *p, int split)
                                           .ties = p->ties,
                                           .tie_count = p->tie_count,
                                           .delay_seed = p->delay_seed,
-                                          .watchdog_seconds = p->watchdog_seconds};
+                                          .watchdog_seconds = p->watchdog_seconds,
+                                          .transport = p->transport,
+                                          .process_of_rank = p->process_of_rank};
     pst_schedule *schedule = list(p, split);
     int program;
     pst_pipeline_create(NULL, p->stages, p->count, p->rank_of_stage, p->ranks, &options,
@@ -273,6 +279,77 @@ START_TEST(a_watchdog_names_who_is_late)
 }
 END_TEST
 
+/* ---- over processes, which are threads here ---------------------------------------
+ */
+
+enum { PROCESSES = 3, RUNS = 6 };
+
+typedef struct process {
+    play play;
+    pthread_t thread;
+    int wrong; /* stages                                                       */
+} process;
+
+/* The same iteration each time: `wanted` is made once. */
+static void *be_process(void *argument)
+{
+    process *own = argument;
+    pst_error err = PST_ERROR_INIT;
+    pst_pipeline *pipeline = start(&own->play, 1);
+    for (int i = 0; i < RUNS && own->wrong == 0; i++) {
+        if (pst_pipeline_run(pipeline, 0, 0, 5, &err) != PST_OK)
+            own->wrong += MOST_STAGES;
+        for (int s = 0; s < own->play.count; s++) {
+            const float *found = pst_pipeline_gradients(pipeline, s);
+            own->wrong += found && memcmp(found, wanted[s],
+                                          own->play.gradients * sizeof *found) != 0;
+        }
+    }
+    pst_pipeline_destroy(pipeline);
+    return NULL;
+}
+
+/* Ranks go to processes by the digits of `mixture`. */
+static void run_apart(const play *p, unsigned mixture)
+{
+    process all[PROCESSES];
+    loopback *network = loopback_create(PROCESSES);
+    expect(p, 5);
+    for (int i = 0; i < PROCESSES; i++) {
+        all[i] = (process){.play = *p};
+        play *own = &all[i].play;
+        unsigned digits = mixture;
+        for (int rank = 0; rank < p->ranks; rank++, digits /= PROCESSES)
+            own->process_of_rank[rank] = (int)(digits % PROCESSES);
+        for (int s = 0; s < p->count; s++)
+            own->stages[s].self = own;
+        own->transport = loopback_end(network, i);
+        pthread_create(&all[i].thread, NULL, be_process, &all[i]);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        pthread_join(all[i].thread, NULL);
+        ck_assert_msg(all[i].wrong == 0, "mixture %u, process %d: %d", mixture, i,
+                      all[i].wrong);
+    }
+    loopback_destroy(network);
+}
+
+START_TEST(members_in_several_processes)
+{
+    const pst_tie_member same[] = {{1, 3}, {1, 14}, {4, 0}};
+    const pst_tie_member backwards[] = {{5, 20}, {3, 0}, {0, 31}, {2, 6}};
+    const pst_tie_member two[] = {{4, 50}, {2, 58}};
+    play p;
+    set_up(&p, 6, _i, 67);
+    tie(&p, same, 3, 11);
+    tie(&p, backwards, 4, 36);
+    tie(&p, two, 2, 8);
+    for (unsigned mixture = 1; mixture < 729; mixture += _i == 6 ? 31 : 97)
+        for (p.delay_seed = 0; p.delay_seed < 2; p.delay_seed++)
+            run_apart(&p, mixture);
+}
+END_TEST
+
 /* ---- its parts --------------------------------------------------------------------
  */
 
@@ -320,6 +397,7 @@ Suite *pst_test_suite(void)
     tcase_add_test(all, members_of_one_stage_and_several_ties);
     tcase_add_loop_test(all, one_is_late, 0, 4);
     tcase_add_test(all, a_watchdog_names_who_is_late);
+    tcase_add_loop_test(all, members_in_several_processes, 3, 7);
     tcase_add_test(all, slices_cover_all);
     tcase_add_test(all, sums_go_by_members);
     suite_add_tcase(suite, all);

@@ -25,7 +25,8 @@ typedef enum pst_csv_dialect {
 
 /* How to read. Zeroed means: strictly, and as the file itself says. */
 typedef struct pst_csv_options {
-    int microbatches; /* m that there must be; 0: any                           */
+    int microbatches; /* m that there must be, of one copy where there are copies
+                         side by side; 0: any                                  */
     int replicas;     /* 0: as FILE.csv.meta.json says, else 1                  */
     int slices;       /* as above                                               */
     pst_csv_dialect dialect;

@@ -32,9 +32,9 @@ typedef struct pst_csv_options {
     pst_csv_dialect dialect;
     int extended; /* 1: with EVICT, LOAD and STEP; 0: where the .meta.json says so */
     pst_weight_policy weight_policy; /* of a list with STEP, if not as it says     */
-    int lenient; /* 1: read what PyTorch's loader reads; each thing that it
-ignores is one warning in the log                      */
-    int data_parallel; /* copies side by side; as replicas                      */
+    int lenient;       /* 1: read what PyTorch's loader reads; each thing that it
+                          ignores is one warning in the log                     */
+    int data_parallel; /* copies side by side; as replicas                     */
 } pst_csv_options;
 
 /*

@@ -78,7 +78,7 @@ expect 1 '' 'pipetrain: 12 microbatches for a batch of 8 sequences; every microb
     train --data-parallel 3 --microbatches 4
 expect 1 '' '~pipetrain: pipedream: 2 copies side by side, and it has STEP: *' \
     train --data-parallel 2 --schedule pipedream --untied
-for shares in 1 1,2,3 1,0 1, ,1 a,b 1,2x; do
+for shares in 1 1,2,3 1,0 "1," ,1 a,b 1,2x; do
     expect 1 '' "pipetrain: --shares '$shares': 2 whole numbers from 1 to 1000000 with commas between them would work, one for each copy of the pipeline (--data-parallel)" \
         train --data-parallel 2 --shares "$shares"
 done

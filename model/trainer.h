@@ -79,10 +79,11 @@ typedef struct pst_step_report {
 /*
  * Of copies side by side, copy d takes the sequences behind those of copy d - 1: its
  * share of B, rounded by the largest remainders and then the lower d, but at least one
- * for each of its microbatches. Microbatch i of its m takes ceil or floor of a m-th of
- * them, the larger first (8 in 3: 3, 3, 2), and weighs by its valid labels. A list with k slices cuts each sequence
- * into k runs of ceil or floor of T / k tokens, the larger first; evaluation and
- * generation run whole sequences.
+ * for each of its microbatches. Microbatch i of its m takes ceil or floor of an m-th of
+ * them, the larger first (8 in 3: 3, 3, 2), and weighs by its valid labels. A list with
+ * k slices cuts each sequence into k runs of ceil or floor of T / k tokens, the larger
+ * first; evaluation and generation run whole sequences.
+ *
  * Errors: PST_EINVAL: more stages than layers, more microbatches than sequences, ...;
  *         and those of pst_pipeline_create, pst_pipeline_load, pst_blas_check.
  */

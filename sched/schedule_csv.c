@@ -330,7 +330,8 @@ static pst_status check_shape(const reading *r, pst_error *err)
                                 "ids up to stage %d and microbatch %" PRId64
                                 " in only %zu actions; some are missing",
                                 r->stages - 1, r->microbatches - 1, r->actions);
-    const int64_t total = r->microbatches / r->options.slices * r->options.replicas;
+    const int64_t total = r->microbatches / r->options.slices * r->options.replicas /
+                          r->options.data_parallel;
     if (r->options.microbatches > 0 && total != r->options.microbatches)
         return pst_error_set_at(err, PST_EFORMAT, r->name, 0,
                                 "has %" PRId64 " microbatches; %d were asked for",

@@ -25,15 +25,16 @@ typedef enum pst_csv_dialect {
 
 /* How to read. Zeroed means: strictly, and as the file itself says. */
 typedef struct pst_csv_options {
-    int microbatches; /* m that there must be; 0: any                           */
+    int microbatches; /* m that there must be, of one copy where there are copies
+                         side by side; 0: any                                  */
     int replicas;     /* 0: as FILE.csv.meta.json says, else 1                  */
     int slices;       /* as above                                               */
     pst_csv_dialect dialect;
     int extended; /* 1: with EVICT, LOAD and STEP; 0: where the .meta.json says so */
     pst_weight_policy weight_policy; /* of a list with STEP, if not as it says     */
-    int lenient; /* 1: read what PyTorch's loader reads; each thing that it
-ignores is one warning in the log                      */
-    int data_parallel; /* copies side by side; as replicas                      */
+    int lenient;       /* 1: read what PyTorch's loader reads; each thing that it
+                          ignores is one warning in the log                     */
+    int data_parallel; /* copies side by side; as replicas                     */
 } pst_csv_options;
 
 /*

@@ -82,6 +82,10 @@ void shape_add_options(shape_options *s, option *table)
          .help = "share of a held microbatch that I frees, 0 to 1 (0; 0.5 where costs "
                  "tell F, I and W apart)",
          .lowest = 0, .highest = 1, .given = &s->freed_given},
+        {.name = "data-parallel", .kind = OPTION_INT, .value = &s->data_parallel,
+         .argument = "D",
+         .help = "copies of it side by side, with M microbatches each (1; as a file says)",
+         .lowest = 1, .highest = 65535},
     };
     /* clang-format on */
     memcpy(table, rows, sizeof rows);
@@ -172,8 +176,9 @@ int shape_make(const command *command, shape_options *s, costs *c, const char *t
                               s->memory);
     if (source_schedule(text, &s->shape, &s->file, out, &err) != PST_OK)
         return say_failure(&err);
-    if (kind == NULL || !kind->uses_costs ||
-        follow_costs(s, c, text, out, &err) == PST_OK)
+    if ((kind == NULL || !kind->uses_costs ||
+         follow_costs(s, c, text, out, &err) == PST_OK) &&
+        source_replicate(out, s->data_parallel, &err) == PST_OK)
         return OPTIONS_GO_ON;
     pst_schedule_destroy(*out);
     return say_failure(&err);

@@ -28,10 +28,11 @@ typedef struct shape_options {
     const char *memory; /* "12" or "1.5p"; NULL: the schedule's own            */
     double freed_at_input;
     int freed_given;
+    int data_parallel; /* copies side by side; 0: as the schedule has it        */
     file_options file;
 } shape_options;
 
-enum { FILE_OPTION_COUNT = 5, SHAPE_OPTION_COUNT = 11 + FILE_OPTION_COUNT };
+enum { FILE_OPTION_COUNT = 5, SHAPE_OPTION_COUNT = 12 + FILE_OPTION_COUNT };
 void shape_add_options(shape_options *s, option *table);
 
 /* --placement and the other options of files alone. */

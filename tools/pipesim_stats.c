@@ -22,8 +22,9 @@ static int find_closed_form(const pst_schedule *schedule, const shape_options *s
         pst_schedule_file(schedule) != NULL)
         return 0;
     pst_shape full = shape->shape;
-    full.ranks = ranks;
-    full.microbatches = pst_schedule_total_microbatches(schedule);
+    const int copies = pst_schedule_data_parallel(schedule);
+    full.ranks = ranks / copies;
+    full.microbatches = pst_schedule_total_microbatches(schedule) / copies;
     full.chunks = stages / ranks;
     return pst_schedule_closed_form(pst_schedule_name(schedule), &full,
                                     costs->forward[0], costs->backward_input[0],

@@ -136,7 +136,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .highest = WHOLE},
         {.name = "microbatches", .letter = 'm', .kind = OPTION_INT,
          .value = &s->microbatches, .argument = "M",
-         .help = "parts that a batch is cut into (4)", .lowest = 1, .highest = WHOLE,
+         .help = "parts that a batch, or a copy's share of it, is cut into (4)", .lowest = 1, .highest = WHOLE,
          .given = &g->microbatches},
         {.name = "stages", .kind = OPTION_INT, .value = &s->stages, .argument = "S",
          .help = "stages in all (2)", .lowest = 1, .highest = 65535, .given = &g->stages},
@@ -150,6 +150,13 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .help = "parts that each sequence is cut into, by seq1f1b or a file (2; as the "
                  "file says)",
          .lowest = 1, .highest = WHOLE},
+        {.name = "data-parallel", .kind = OPTION_INT, .value = &s->data_parallel,
+         .argument = "D", .help = "copies of the pipeline, which share the batch (1; as a "
+                                  "file says)",
+         .lowest = 1, .highest = 65535},
+        {.name = "shares", .kind = OPTION_STRING, .value = &s->shares,
+         .argument = "N,N", .help = "how much of it each copy takes, as their speeds "
+                                    "(equal)"},
         {.name = "schedule", .kind = OPTION_STRING, .value = &s->schedule,
          .argument = "NAME|FILE.csv", .help = "a name from 'pipesim list', or a list of "
                                               "one's own (1f1b)"},
@@ -297,15 +304,25 @@ pst_status pipetrain_schedule(const pipetrain_settings *s, pst_schedule **out,
         shape.ranks = s->stages / s->chunks;
         shape.chunks = s->chunks;
     }
-    return source_schedule(s->schedule, &shape, NULL, out, err);
+    pst_schedule *schedule;
+    pst_status status = source_schedule(s->schedule, &shape, NULL, &schedule, err);
+    if (status != PST_OK)
+        return status;
+    status = source_replicate(&schedule, s->data_parallel, err);
+    if (status == PST_OK)
+        *out = schedule;
+    else
+        pst_schedule_destroy(schedule);
+    return status;
 }
 
-/* A file brings its own stages and microbatches, unless the user insists; a small batch
- * is cut into single sequences. */
+/* A file brings its own stages and microbatches, unless the user insists; a small
+ * batch, or share of one, is cut into single sequences. */
 static void settle_shape(pipetrain_settings *s, const given *g)
 {
-    if (!g->microbatches && s->microbatches > s->batch)
-        s->microbatches = s->batch;
+    const int share = s->batch / (s->data_parallel ? s->data_parallel : 1);
+    if (!g->microbatches && s->microbatches > share)
+        s->microbatches = share > 1 ? share : 1;
     if (pst_schedule_kind_find(s->schedule) != NULL)
         return;
     if (!g->stages)

@@ -21,7 +21,9 @@ typedef struct pipetrain_settings {
     int group; /* 0: the schedule's own                                        */
     int batch;
     int microbatches;
-    int slices; /* of sequences; 0: as the schedule has it                     */
+    int slices;        /* of sequences; 0: as the schedule has it                     */
+    int data_parallel; /* copies of the list side by side; 0: as it has them    */
+    const char *shares; /* of the batch, "3,1"; NULL: equal ones               */
     int64_t steps;
     int64_t stop_at; /* 0: run all steps                                       */
     uint64_t seed;
@@ -58,8 +60,8 @@ int pipetrain_train(const pipetrain_settings *settings);
 /* Compare with reference files (--check-reference). As above. */
 int pipetrain_check_reference(const pipetrain_settings *settings);
 
-/* The list that the settings ask for. Errors: as the generator's or the reader's,
- * and PST_EINVAL where a file's shape differs from what was asked. */
+/* The list that the settings ask for, with its copies. Errors: as the generator's or
+ * the reader's, and PST_EINVAL where a file's shape differs from what was asked. */
 pst_status pipetrain_schedule(const pipetrain_settings *settings, pst_schedule **out,
                               pst_error *err);
 

@@ -164,7 +164,9 @@ static pst_status open_trainer(comparison *c, const pipetrain_settings *settings
 {
     char path[1024];
     pipetrain_settings shape = *settings;
-    shape.microbatches = c->reference->sequences; /* each row is one */
+    /* Each row is one. */
+    shape.microbatches =
+        c->reference->sequences / (shape.data_parallel ? shape.data_parallel : 1);
     shape.batch = c->reference->sequences;
     pst_status status;
     if ((status = pipetrain_schedule(&shape, schedule, err)))

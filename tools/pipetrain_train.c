@@ -36,6 +36,7 @@ typedef struct run {
     train_faults faults;
     int32_t *inputs; /* [max(B, EVAL_WINDOWS)][T]                              */
     int32_t *labels;
+    int *shares;          /* [copies of the schedule]; NULL: equal ones        */
     pst_step_report last; /* of the newest step                                */
 } run;
 
@@ -81,6 +82,33 @@ static pst_status try_targets(const pipetrain_settings *s, pst_error *err)
     return status;
 }
 
+/* "3,1": a whole number for each copy. */
+static pst_status read_shares(run *r, pst_error *err)
+{
+    const char *text = r->settings->shares, *rest = text;
+    const int copies = pst_schedule_data_parallel(r->schedule);
+    if (text == NULL)
+        return PST_OK;
+    r->shares = calloc((size_t)copies, sizeof *r->shares);
+    if (r->shares == NULL)
+        return pst_error_no_memory(err, "shares", (size_t)copies * sizeof *r->shares);
+    for (int i = 0; i < copies; i++) {
+        char *end;
+        const long share = strtol(rest, &end, 10);
+        const int is_last = i + 1 == copies;
+        if (end == rest || share < 1 || share > 1000000 || *end != (is_last ? 0 : ','))
+            return pst_error_set(err, PST_EINVAL,
+                                 "--shares '%s': %d whole number%s from 1 to 1000000%s "
+                                 "would work, one for each copy of the pipeline "
+                                 "(--data-parallel)",
+                                 text, copies, copies == 1 ? "" : "s",
+                                 copies == 1 ? "" : " with commas between them");
+        r->shares[i] = (int)share;
+        rest = end + 1;
+    }
+    return PST_OK;
+}
+
 static pst_status open_run(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
@@ -89,7 +117,8 @@ static pst_status open_run(run *r, pst_error *err)
              pst_text_open(&environment, s->data, s->val_fraction, s->model.context,
                            s->model.vocabulary, &r->text, err)) ||
         (status = pipetrain_schedule(s, &r->schedule, err)) ||
-        (status = train_faults_check(&r->faults, r->schedule, err)))
+        (status = train_faults_check(&r->faults, r->schedule, err)) ||
+        (status = read_shares(r, err)))
         return status;
     pst_trainer_options options = {.model = s->model,
                                    .optimizer = s->optimizer,
@@ -100,7 +129,8 @@ static pst_status open_run(run *r, pst_error *err)
                                    .seed = s->seed,
                                    .pipeline = s->pipeline,
                                    .decorate = train_faults_decorate,
-                                   .decorate_user = &r->faults};
+                                   .decorate_user = &r->faults,
+                                   .shares = r->shares};
     options.pipeline.watchdog_seconds = s->watchdog_seconds;
     if (pst_schedule_updates(r->schedule) > 0 && !s->clip_given)
         options.optimizer.clip = 0;
@@ -135,6 +165,7 @@ static void close_run(run *r)
     train_faults_close(&r->faults);
     pst_schedule_destroy(r->schedule);
     pst_text_close(r->text);
+    free(r->shares);
     free(r->inputs);
     free(r->labels);
 }
@@ -166,13 +197,17 @@ static void print_setting(const run *r)
            "%zu parameters\n",
            s->model.layers, s->model.heads, s->model.width, s->model.context,
            s->model.vocabulary, parameters);
-    char slices[32] = "";
+    char slices[32] = "", copies[64] = "";
     if (pst_schedule_slices(r->schedule) > 1)
         snprintf(slices, sizeof slices, " of %d slices",
                  pst_schedule_slices(r->schedule));
-    printf("pipeline  %s: %d stages on %d ranks, %d sequences in %d microbatches%s, "
+    const int each = pst_schedule_data_parallel(r->schedule);
+    if (each > 1)
+        snprintf(copies, sizeof copies, "%d copies of %d stages, ", each,
+                 pst_schedule_stages(r->schedule) / each);
+    printf("pipeline  %s: %s%d stages on %d ranks, %d sequences in %d microbatches%s, "
            "%d CPU%s\n",
-           pst_schedule_name(r->schedule), pst_schedule_stages(r->schedule),
+           pst_schedule_name(r->schedule), copies, pst_schedule_stages(r->schedule),
            pst_schedule_ranks(r->schedule), s->batch,
            pst_schedule_total_microbatches(r->schedule), slices, pst_cpu_budget(),
            pst_cpu_budget() == 1 ? "" : "s");

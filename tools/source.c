@@ -65,14 +65,16 @@ pst_status source_check_placement(const pst_schedule *schedule,
     const char *placement = file->placement;
     if (placement == NULL)
         return PST_OK;
-    const int ranks = pst_schedule_ranks(schedule),
-              stages = pst_schedule_stages(schedule);
+    const int copies = pst_schedule_data_parallel(schedule);
+    const int ranks = pst_schedule_ranks(schedule) / copies,
+              stages = pst_schedule_stages(schedule), each = stages / copies;
     const int named = placed_rank(placement, ranks, 0) >= 0;
     const char *rest = placement;
     for (int stage = 0; stage < stages; stage++) {
         char *end;
         long wanted =
-            named ? placed_rank(placement, ranks, stage) : strtol(rest, &end, 10);
+            named ? stage / each + copies * placed_rank(placement, ranks, stage % each)
+                  : strtol(rest, &end, 10);
         if (!named && (end == rest || (*end != ',' && *end != 0) ||
                        (*end == 0) != (stage + 1 == stages)))
             return pst_error_set(
@@ -93,10 +95,26 @@ pst_status source_check_placement(const pst_schedule *schedule,
     return PST_OK;
 }
 
+pst_status source_replicate(pst_schedule **schedule, int copies, pst_error *err)
+{
+    pst_schedule *replicated;
+    if (copies == 0 || copies == pst_schedule_data_parallel(*schedule))
+        return PST_OK;
+    const pst_status status =
+        pst_schedule_replicate(NULL, *schedule, copies, &replicated, err);
+    if (status != PST_OK)
+        return status;
+    pst_schedule_destroy(*schedule);
+    *schedule = replicated;
+    return PST_OK;
+}
+
 static pst_status agree(const pst_schedule *schedule, const pst_shape *shape,
                         pst_error *err)
 {
-    int ranks = pst_schedule_ranks(schedule), stages = pst_schedule_stages(schedule);
+    const int copies = pst_schedule_data_parallel(schedule);
+    const int ranks = pst_schedule_ranks(schedule) / copies,
+              stages = pst_schedule_stages(schedule) / copies;
     if (shape->ranks != 0 && shape->ranks != ranks)
         return pst_error_set_at(err, PST_EINVAL, pst_schedule_file(schedule), 0,
                                 "has %d ranks; %d were asked for", ranks, shape->ranks);

@@ -30,6 +30,12 @@ pst_status source_schedule(const char *text, const pst_shape *shape,
 pst_status source_file(const char *path, const pst_shape *shape,
                        const file_options *file, pst_schedule **out, pst_error *err);
 
+/*
+ * Data parallelism: `copies` of *schedule side by side take its place. 0: as many as it
+ * has. Errors: as pst_schedule_replicate(); none where it has just so many already.
+ */
+pst_status source_replicate(pst_schedule **schedule, int copies, pst_error *err);
+
 /* Do the rows put every stage where file->placement does? NULL: yes. */
 pst_status source_check_placement(const pst_schedule *schedule,
                                   const file_options *file, pst_error *err);

@@ -91,7 +91,7 @@ hangs() {
 hangs stage=2,mb=5,op=F,kind=hang 'stage 2, microbatch 5, forward (2F5)' \
     '; 3 other ranks wait for it'
 hangs stage=2,mb=7,op=B,kind=hang 'stage 2, microbatch 7, backward (2B7)' \
-    '; 2 other ranks wait for it'
+    '; 3 other ranks wait for it'
 hangs stage=2,mb=5,op=I,kind=hang 'stage 2, microbatch 5, backward-input (2I5)' \
     '; 3 other ranks wait for it' --schedule zb-h1
 hangs stage=2,op=reduce,kind=hang 'stage 2, reduce' ''

@@ -12,6 +12,7 @@ dist_check_SCRIPTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
 	%D%/binding.sh \
+	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
 	%D%/options_documented.sh \
@@ -23,6 +24,7 @@ TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
 	%D%/binding.sh \
+	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
 	%D%/options_documented.sh \

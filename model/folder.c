@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,9 +136,8 @@ pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err
     return PST_OK;
 }
 
-static pst_status remove_file(void *user, const char *name, pst_error *err)
+pst_status pst__folder_remove_file(const char *folder, const char *name, pst_error *err)
 {
-    const char *folder = user;
     char file[PATH_SIZE];
     if ((size_t)snprintf(file, sizeof file, "%s/%s", folder, name) >= sizeof file)
         errno = ENAMETOOLONG;
@@ -146,12 +146,36 @@ static pst_status remove_file(void *user, const char *name, pst_error *err)
     return refused(err, file);
 }
 
+static pst_status remove_file(void *user, const char *name, pst_error *err)
+{
+    return pst__folder_remove_file(user, name, err);
+}
+
 pst_status pst__folder_remove(const char *path, pst_error *err)
 {
-    pst_status status = pst__folder_list(path, remove_file, (void *)path, err);
-    if (status == PST_OK && rmdir(path) != 0)
-        status = refused(err, path);
-    return status;
+    const pst_status status = pst__folder_list(path, remove_file, (void *)path, err);
+    return status == PST_OK ? pst__folder_remove_empty(path, err) : status;
+}
+
+pst_status pst__folder_remove_empty(const char *path, pst_error *err)
+{
+    return rmdir(path) == 0 ? PST_OK : refused(err, path);
+}
+
+pst_status pst__folder_mark(const char *path, const char *start, char *name,
+                            size_t size, pst_error *err)
+{
+    char file[PATH_SIZE];
+    const int length = snprintf(file, sizeof file, "%s/%sXXXXXX", path, start);
+    errno = ENAMETOOLONG;
+    if ((size_t)length >= sizeof file || strlen(start) + 7 > size)
+        return refused(err, path);
+    const int fd = mkstemp(file);
+    if (fd < 0)
+        return refused(err, path);
+    close(fd);
+    snprintf(name, size, "%s", file + strlen(path) + 1);
+    return PST_OK;
 }
 
 bool pst__folder_has(const char *path)

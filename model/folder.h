@@ -31,6 +31,18 @@ pst_status pst__folder_exchange(const char *from, const char *to, pst_error *err
  * the removal fail. It needs next to no memory, as it comes after what failed. */
 pst_status pst__folder_remove(const char *path, pst_error *err);
 
+/* A folder with nothing in it. */
+pst_status pst__folder_remove_empty(const char *path, pst_error *err);
+
+/* That one file of it; one that is not there is fine. */
+pst_status pst__folder_remove_file(const char *folder, const char *name,
+                                   pst_error *err);
+
+/* Make an empty file in the folder, called `start` and six random letters, which goes
+ * into name[size]. */
+pst_status pst__folder_mark(const char *path, const char *start, char *name,
+                            size_t size, pst_error *err);
+
 /* Is there a file or folder of this path? False also where one may not look. */
 bool pst__folder_has(const char *path);
 

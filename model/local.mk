@@ -20,6 +20,8 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/blas.c \
 	%D%/block.c \
 	%D%/checkpoint.c \
+	%D%/checkpoint_folder.c \
+	%D%/checkpoint_load.c \
 	%D%/digest.c \
 	%D%/embedding.c \
 	%D%/folder.c \
@@ -28,6 +30,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/kernels_dispatch.c \
 	%D%/linear.c \
 	%D%/manifest_json.c \
+	%D%/peers.c \
 	%D%/philox.c \
 	%D%/reader.c \
 	%D%/reference_json.c \
@@ -42,6 +45,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/adamw.h \
 	%D%/block.h \
 	%D%/carve.h \
+	%D%/checkpoint_folder.h \
 	%D%/cut.h \
 	%D%/digest.h \
 	%D%/folder.h \
@@ -50,6 +54,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/layers.h \
 	%D%/little_endian.h \
 	%D%/manifest.h \
+	%D%/peers.h \
 	%D%/philox.h \
 	%D%/reader.h \
 	%D%/sgemm.h \

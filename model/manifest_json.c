@@ -7,6 +7,8 @@
 
 #include <penstock/file.h>
 
+#include "model/checkpoint_folder.h"
+#include "model/peers.h"
 #include "sched/careful_json.h"
 
 enum { VERSION = 1 };
@@ -17,14 +19,56 @@ struct pst__manifest {
     json_t *content; /* borrowed from root                                     */
 };
 
-static json_t *digests(const pst_tensor *tensors, size_t count)
+/* ---- writing --------------------------------------------------------------------- */
+
+static json_t *digests(const pst_tensor *tensors, size_t count,
+                       const char (*of)[PST_DIGEST_TEXT_SIZE])
 {
     json_t *all = json_object();
     int failed = 0;
-    for (size_t i = 0; failed == 0 && i < count; i++) {
-        char text[PST_DIGEST_TEXT_SIZE];
-        pst__digest_floats(tensors[i].data, tensors[i].count, text);
-        failed = json_object_set_new(all, tensors[i].name, json_string(text));
+    for (size_t i = 0; failed == 0 && i < count; i++)
+        failed = json_object_set_new(all, tensors[i].name, json_string(of[i]));
+    return pst__json_checked(all, failed);
+}
+
+/* NAME: FILE of all tensors. `part` is as files are named. */
+static json_t *files(const pst_tensor *tensors, size_t count, const int *owners,
+                     const char *part, int processes)
+{
+    json_t *all = json_object();
+    char file[PST_CHECKPOINT_NAME];
+    int failed = 0;
+    for (size_t i = 0; failed == 0 && i < count; i++)
+        failed = json_object_set_new(
+            all, tensors[i].name,
+            json_string(pst__checkpoint_file(file, part, owners[i], processes)));
+    return pst__json_checked(all, failed);
+}
+
+static json_t *weight_files(const pst__written *w)
+{
+    return files(w->state->weights, w->state->weight_count, w->owners, "model",
+                 w->state->transport->processes);
+}
+
+static json_t *optimizer_files(const pst__written *w)
+{
+    return files(w->state->optimizer, w->state->optimizer_count,
+                 w->owners + w->state->weight_count, "optimizer",
+                 w->state->transport->processes);
+}
+
+static json_t *writers(const pst_transport *t)
+{
+    json_t *all = json_object();
+    char file[PST_CHECKPOINT_NAME];
+    int failed = 0;
+    for (int i = 0; i < t->processes; i++) {
+        const char *where = t->where(t->self, i);
+        pst__checkpoint_file(file, "model", i, t->processes);
+        failed |= json_object_set_new(all, file, json_string(where));
+        pst__checkpoint_file(file, "optimizer", i, t->processes);
+        failed |= json_object_set_new(all, file, json_string(where));
     }
     return pst__json_checked(all, failed);
 }
@@ -39,12 +83,22 @@ static json_t *settings_of(const pst_checkpoint *state)
     return pst__json_checked(all, failed);
 }
 
-static json_t *make_content(const pst_checkpoint *state)
+static json_t *make_content(const pst__written *w)
 {
-    return json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step,
-                     "settings", settings_of(state), "weights",
-                     digests(state->weights, state->weight_count), "optimizer",
-                     digests(state->optimizer, state->optimizer_count));
+    const pst_checkpoint *state = w->state;
+    json_t *content =
+        json_pack("{s:I, s:o, s:o, s:o}", "step", (json_int_t)state->step, "settings",
+                  settings_of(state), "weights",
+                  digests(state->weights, state->weight_count, w->digests), "optimizer",
+                  digests(state->optimizer, state->optimizer_count,
+                          w->digests + state->weight_count));
+    if (content == NULL || pst__peers_count(state->transport) == 1)
+        return content;
+    int failed = json_object_set_new(content, "files",
+                                     json_pack("{s:o, s:o}", "weights", weight_files(w),
+                                               "optimizer", optimizer_files(w)));
+    failed |= json_object_set_new(content, "writers", writers(state->transport));
+    return pst__json_checked(content, failed);
 }
 
 /* SHA-256 of the content, written in one canonical way. False: no memory. */
@@ -74,11 +128,11 @@ static pst_status write_text(const pst_env *env, const char *path, const char *t
 }
 
 pst_status pst__manifest_write(const pst_env *env, const char *path,
-                               const pst_checkpoint *state, pst_error *err)
+                               const pst__written *written, pst_error *err)
 {
     char digest[PST_DIGEST_TEXT_SIZE];
     char *text = NULL;
-    json_t *content = make_content(state);
+    json_t *content = make_content(written);
     if (content != NULL && content_digest(env, content, digest)) {
         json_t *root = json_pack("{s:i, s:s, s:O}", "penstock_checkpoint", VERSION,
                                  "sha256", digest, "content", content);
@@ -91,6 +145,25 @@ pst_status pst__manifest_write(const pst_env *env, const char *path,
     pst_release(env, text);
     return status;
 }
+
+pst_status pst__index_write(const pst_env *env, const char *path,
+                            const pst__written *written, pst_error *err)
+{
+    const pst_checkpoint *state = written->state;
+    json_int_t bytes = 0;
+    for (size_t i = 0; i < state->weight_count; i++)
+        bytes += (json_int_t)(state->weights[i].count * sizeof(float));
+    json_t *root = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", bytes,
+                             "weight_map", weight_files(written));
+    char *text = pst__json_dump(env, root, JSON_INDENT(2) | JSON_SORT_KEYS);
+    json_decref(root);
+    pst_status status = text != NULL ? write_text(env, path, text, err)
+                                     : pst_error_no_memory(err, path, 0);
+    pst_release(env, text);
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------- */
 
 static pst_status check(pst__manifest *manifest, const char *path, pst_error *err)
 {
@@ -115,20 +188,14 @@ static pst_status check(pst__manifest *manifest, const char *path, pst_error *er
     return PST_OK;
 }
 
-pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifest **out,
-                              pst_error *err)
+pst_status pst__manifest_parse(const pst_env *env, const char *path, const char *text,
+                               size_t bytes, pst__manifest **out, pst_error *err)
 {
-    char *text;
-    size_t bytes;
     json_error_t why;
-    pst_status status = pst_file_read(env, path, (size_t)1 << 30, &text, &bytes, err);
-    if (status != PST_OK)
-        return status;
+    pst_status status;
     pst__manifest *manifest = pst_allocate(env, sizeof *manifest);
-    if (manifest == NULL) {
-        status = pst_error_no_memory(err, path, sizeof *manifest);
-        goto out;
-    }
+    if (manifest == NULL)
+        return pst_error_no_memory(err, path, sizeof *manifest);
     if (env != NULL)
         manifest->env = *env;
     bool no_memory;
@@ -144,9 +211,12 @@ pst_status pst__manifest_read(const pst_env *env, const char *path, pst__manifes
         *out = manifest;
     else
         pst__manifest_close(manifest);
-out:
-    pst_release(env, text);
     return status;
+}
+
+const char *pst__manifest_sum(const pst__manifest *manifest)
+{
+    return json_string_value(json_object_get(manifest->root, "sha256"));
 }
 
 int64_t pst__manifest_step(const pst__manifest *manifest)
@@ -200,6 +270,24 @@ const char *pst__manifest_digest(const pst__manifest *manifest, const char *part
 {
     return json_string_value(
         json_object_get(json_object_get(manifest->content, part), name));
+}
+
+const char *pst__manifest_file(const pst__manifest *manifest, const char *part,
+                               const char *name)
+{
+    const json_t *lists = json_object_get(manifest->content, "files");
+    if (lists == NULL) /* of one process */
+        return strcmp(part, "weights") == 0 ? "model.safetensors"
+                                            : "optimizer.safetensors";
+    const char *file =
+        json_string_value(json_object_get(json_object_get(lists, part), name));
+    return file != NULL && strchr(file, '/') == NULL ? file : NULL;
+}
+
+const char *pst__manifest_writer(const pst__manifest *manifest, const char *file)
+{
+    return json_string_value(
+        json_object_get(json_object_get(manifest->content, "writers"), file));
 }
 
 void pst__manifest_close(pst__manifest *manifest)

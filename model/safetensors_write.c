@@ -8,6 +8,7 @@
 
 #include <penstock/file.h>
 
+#include "model/checkpoint_folder.h"
 #include "model/little_endian.h"
 #include "sched/careful_json.h"
 
@@ -95,8 +96,11 @@ static pst_status write_file(const pst_env *env, const char *path, const char *h
     if (status != PST_OK)
         return status;
     status = write_header(writer, header, err);
-    for (size_t i = 0; status == PST_OK && i < count; i++)
+    for (size_t i = 0; status == PST_OK && i < count; i++) {
+        if (i == count / 2)
+            pst__checkpoint_point(env, "shard-half");
         status = write_data(writer, sorted[i], err);
+    }
     if (status == PST_OK)
         return pst_file_commit(writer, err);
     pst_file_discard(writer);

@@ -5,6 +5,7 @@ pkginclude_HEADERS += \
 	%D%/fault.h \
 	%D%/finite.h \
 	%D%/stage.h \
+	%D%/task.h \
 	%D%/trace.h \
 	%D%/transport.h \
 	%D%/pipeline.h \
@@ -38,6 +39,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/slots.c \
 	%D%/stream.c \
 	%D%/stream_worker.c \
+	%D%/task.c \
 	%D%/team.c \
 	%D%/thread.c \
 	%D%/tie.c \

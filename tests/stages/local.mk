@@ -124,6 +124,11 @@ check_PROGRAMS += %D%/test_stream
 %C%_test_stream_LDADD = %D%/libtoy.la $(stages_test_libs)
 TESTS += %D%/test_stream
 
+check_PROGRAMS += %D%/test_task
+%C%_test_task_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+%C%_test_task_LDADD = $(stages_test_libs)
+TESTS += %D%/test_task
+
 check_PROGRAMS += %D%/test_team
 %C%_test_team_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_team_LDADD = %D%/libtoy.la $(stages_test_libs)

@@ -10,6 +10,7 @@ pkginclude_HEADERS += \
 	%D%/transport.h \
 	%D%/pipeline.h \
 	%D%/stream.h \
+	%D%/mpi.h \
 	%D%/team.h
 
 noinst_LTLIBRARIES += %D%/libstages.la
@@ -77,3 +78,16 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/worker.h
 %C%_libstages_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CFLAGS)
 %C%_libstages_la_LIBADD = $(HWLOC_LIBS)
+
+# The transport over MPI; thread.c is no part of libpenstock's interface.
+if HAVE_MPI
+noinst_LTLIBRARIES += %D%/libtransport_mpi.la
+%C%_libtransport_mpi_la_SOURCES = \
+	%D%/thread.c \
+	%D%/transport_mpi.c \
+	%D%/transport_mpi_control.c \
+	%D%/transport_mpi_open.c \
+	%D%/transport_mpi_transfers.c \
+	%D%/transport_mpi.h
+%C%_libtransport_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+endif

@@ -44,6 +44,12 @@ char *pst__thread_cpus(char *text, size_t size);
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t pst__now_ns(void);
 
+/* Let others have this core. */
+void pst__thread_yield(void);
+
+/* Of the calling thread: have its timeouts end when they say, and not 50 us later. */
+void pst__thread_sleep_exactly(void);
+
 /* Tell the core that this thread spins. */
 void pst__pause(void);
 

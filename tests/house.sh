@@ -124,7 +124,7 @@ alone 'jansson' 'sched/[a-z_]*_json\.c|model/(safetensors|safetensors_write|[a-z
 alone 'hwloc' 'stages/(bind|place|topology)\.c'
 alone 'pthread|linux/futex' 'stages/thread\.[ch]'
 alone 'valgrind/' 'stages/atomic_valgrind\.h'
-alone 'mpi\.h' 'stages/transport_mpi\.c'
+alone 'mpi\.h' 'stages/transport_mpi[a-z_]*\.[ch]'
 alone '(openblas/)?(cblas|openblas)' 'model/blas\.c'
 alone '(sha|md)[0-9]*\.h' 'model/digest\.c'
 alone 'cairo' 'tools/draw_cairo\.c'
@@ -157,21 +157,30 @@ exports() {
         each_line_is_a_fault "is marked PST_API, but $library does not export it"
 }
 # shellcheck disable=SC2046 # one word a file
-exports libpenstock sched/version.h.in $(grep -E '^(sched|stages)/' "$scratch/installed")
+exports libpenstock sched/version.h.in $(grep -E '^(sched|stages)/' "$scratch/installed" |
+    grep -v '^stages/mpi\.h$')
 # shellcheck disable=SC2046
 exports libpenstock-model $(grep -E '^model/' "$scratch/installed")
+# One for each MPI, or none.
+for library in "$build"/.libs/libpenstock-mpi*.so; do
+    [ -e "$library" ] || continue
+    exports "$(basename "$library" .so)" stages/mpi.h
+done
 
 # A library does not end its host, read its environment or write to its terminal;
-# stages/fault.c is there to do so on purpose.
+# stages/fault.c is there to do so on purpose, and stages/transport_mpi_open.c reads what
+# launchers of MPI pass on.
 forbidden='exit|_exit|_Exit|quick_exit|abort|getenv|secure_getenv|setenv|putenv'
 forbidden="$forbidden|stdin|stdout|stderr|printf|vprintf|puts|putchar|perror"
 forbidden="$forbidden|__printf_chk|__vprintf_chk|signal|sigaction"
-for folder in sched stages model; do
-    archive=$build/$folder/.libs/lib$folder.a
+for archive in sched/.libs/libsched.a stages/.libs/libstages.a model/.libs/libmodel.a \
+    stages/.libs/libtransport_mpi.a; do
+    archive=$build/$archive
     [ -e "$archive" ] || continue
     $NM -A -u "$archive" | awk '{ print $1, $NF }' |
         grep -E " ($forbidden)(@.*)?\$" |
         grep -vE ':libstages_la-fault\.o: (exit|abort)$' |
+        grep -vE ':libtransport_mpi_la-transport_mpi_open\.o: getenv$' |
         each_line_is_a_fault '- a library may not call it' || :
 done
 

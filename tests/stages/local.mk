@@ -148,3 +148,10 @@ check_PROGRAMS += %D%/test_topology
 %C%_test_topology_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 %C%_test_topology_LDADD = $(stages_test_libs)
 TESTS += %D%/test_topology
+
+# Runs under a launcher of MPI, for tests/cli/mpi_transport.sh. As users would link it.
+if HAVE_MPI
+check_PROGRAMS += %D%/mpi_transport
+%C%_mpi_transport_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+%C%_mpi_transport_LDADD = $(mpi_library) libpenstock.la $(MPI_LIBS)
+endif

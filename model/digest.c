@@ -74,19 +74,22 @@ static void add_number(pst__digest *digest, uint64_t value)
     pst__digest_add(digest, bytes, sizeof bytes);
 }
 
-/* Name with its zero, number of dimensions, shape, data: no two lists look alike. */
+void pst__digest_tensor(pst__digest *digest, const pst_tensor *tensor,
+                        const float *data)
+{
+    pst__digest_add(digest, tensor->name, strlen(tensor->name) + 1);
+    add_number(digest, (uint64_t)tensor->dims);
+    for (int d = 0; d < tensor->dims; d++)
+        add_number(digest, tensor->shape[d]);
+    add_floats(digest, data, tensor->count);
+}
+
 char *pst__digest_tensors(const pst_tensor *tensors, size_t count,
                           char text[PST_DIGEST_TEXT_SIZE])
 {
     pst__digest digest;
     pst__digest_begin(&digest);
-    for (size_t i = 0; i < count; i++) {
-        const pst_tensor *t = &tensors[i];
-        pst__digest_add(&digest, t->name, strlen(t->name) + 1);
-        add_number(&digest, (uint64_t)t->dims);
-        for (int d = 0; d < t->dims; d++)
-            add_number(&digest, t->shape[d]);
-        add_floats(&digest, t->data, t->count);
-    }
+    for (size_t i = 0; i < count; i++)
+        pst__digest_tensor(&digest, &tensors[i], tensors[i].data);
     return pst__digest_end(&digest, text);
 }

@@ -28,6 +28,11 @@ char *pst__digest_bytes(const void *data, size_t bytes,
 char *pst__digest_floats(const float *data, size_t count,
                          char text[PST_DIGEST_TEXT_SIZE]);
 
+/* A tensor's name with its zero, number of dimensions, shape and data, little-endian:
+ * no two lists of tensors look alike. The data is read at `data`. */
+void pst__digest_tensor(pst__digest *digest, const pst_tensor *tensor,
+                        const float *data);
+
 /* SHA-256 over each tensor's name, shape and little-endian data, in the given order. */
 char *pst__digest_tensors(const pst_tensor *tensors, size_t count,
                           char text[PST_DIGEST_TEXT_SIZE]);

@@ -42,6 +42,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/trainer.c \
 	%D%/trainer_build.c \
 	%D%/trainer_files.c \
+	%D%/trainer_peers.c \
 	%D%/adamw.h \
 	%D%/block.h \
 	%D%/carve.h \
@@ -60,6 +61,7 @@ noinst_LTLIBRARIES += %D%/libmodel.la
 	%D%/sgemm.h \
 	%D%/slice.h \
 	%D%/spread.h \
+	%D%/trainer_peers.h \
 	%D%/trainer_state.h
 %C%_libmodel_la_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS) \
 	$(JANSSON_CFLAGS) $(LIBMD_CFLAGS)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "model/digest.h"
+#include "model/trainer_peers.h"
 #include "model/trainer_state.h"
 
 static double seconds_now(void)
@@ -45,27 +46,6 @@ static int64_t count_valid(const int32_t *labels, size_t count)
     for (size_t i = 0; i < count; i++)
         valid += labels[i] >= 0;
     return valid;
-}
-
-/* Makespan and bubble of the last run, from its trace. */
-static void measure(const pst_trainer *trainer, pst_step_report *report)
-{
-    uint64_t first = UINT64_MAX, last = 0, busiest = 0;
-    for (int rank = 0; rank < trainer->ranks; rank++) {
-        size_t count;
-        const pst_trace_event *event =
-            pst_pipeline_trace(trainer->pipeline, rank, &count);
-        uint64_t busy = 0;
-        for (size_t i = 0; i < count; i++) {
-            busy += event[i].end_ns - event[i].start_ns;
-            first = event[i].start_ns < first ? event[i].start_ns : first;
-            last = event[i].end_ns > last ? event[i].end_ns : last;
-        }
-        busiest = busy > busiest ? busy : busiest;
-    }
-    report->makespan = last > first ? 1e-9 * (double)(last - first) : 0;
-    report->bubble =
-        report->makespan > 0 ? 1 - 1e-9 * (double)busiest / report->makespan : 0;
 }
 
 static double total_loss(const pst_trainer *trainer, int units)
@@ -152,6 +132,9 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
         pst__adamw_numbers_init(&t->numbers[i], &t->optimizer, t->steps,
                                 t->steps * updates + i);
     status = pst_pipeline_run(t->pipeline, t->train_program, 0, t->steps, err);
+    /* Where one process clips by the norm of all, combine() has asked them. */
+    if (status == PST_OK && t->updates > 0)
+        status = pst__peers_share_numbers(t, t->microbatches * t->parts, err);
     if (status != PST_OK)
         return status;
     if (!t->only_gradient)
@@ -163,8 +146,9 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
                                         (double)tokens,
                                 .gradient_norm = t->norm,
                                 .lr = t->numbers[0].rate,
-                                .tokens = tokens};
-    measure(t, report);
+                                .tokens = tokens,
+                                .makespan = t->span,
+                                .bubble = t->span > 0 ? 1 - t->busiest / t->span : 0};
     report->seconds = seconds_now() - started;
     return PST_OK;
 }
@@ -197,9 +181,14 @@ pst_status pst__trainer_forward(pst_trainer *trainer, size_t sequences, pst_erro
     trainer->batch.first = trainer->eval_first;
     trainer->batch.per_replica = per_replica;
     trainer->batch.loss = trainer->loss;
-    return pst_pipeline_run(trainer->pipeline, trainer->eval_program,
-                            needed < per_replica ? needed : per_replica, trainer->steps,
-                            err);
+    pst_status status = pst_pipeline_run(trainer->pipeline, trainer->eval_program,
+                                         needed < per_replica ? needed : per_replica,
+                                         trainer->steps, err);
+    if (status == PST_OK && trainer->batch.logits)
+        return pst__peers_share_logits(trainer, err);
+    if (status == PST_OK)
+        status = pst__peers_share_numbers(trainer, trainer->eval_microbatches, err);
+    return status;
 }
 
 pst_status pst_trainer_evaluate(pst_trainer *trainer, size_t sequences,
@@ -268,20 +257,28 @@ const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer, size_t *coun
     return trainer->gradients;
 }
 
-void pst_trainer_refresh(pst_trainer *trainer)
+pst_status pst_trainer_refresh(pst_trainer *trainer, pst_error *err)
 {
-    const pst__gpt_layout *last = &trainer->slices[trainer->stages - 1].layout;
-    if (!trainer->model.untied && trainer->stages > 1) {
-        float *copy =
-            (float *)pst_pipeline_weights(trainer->pipeline, trainer->stages - 1) +
-            last->head;
-        memcpy(copy, trainer->weights[0].data,
-               trainer->weights[0].count * sizeof *copy);
-    }
-    for (int i = trainer->stages; i < trainer->stages * trainer->replicas; i++)
-        memcpy(pst_pipeline_weights(trainer->pipeline, i),
-               pst_pipeline_weights(trainer->pipeline, i % trainer->stages),
-               trainer->slices[i].layout.weight_floats * sizeof(float));
+    pst_trainer *t = trainer;
+    const int last = t->stages - 1;
+    pst_status status = PST_OK;
+    if (!t->model.untied && last > 0)
+        status = pst__peers_copy(t, PST__OF_WEIGHTS, 0, t->slices[0].layout.wte, last,
+                                 t->slices[last].layout.head, t->weights[0].count, err);
+    for (int i = t->stages; i < t->stages * t->replicas && status == PST_OK; i++)
+        status = pst__peers_copy(t, PST__OF_WEIGHTS, i % t->stages, 0, i, 0,
+                                 t->slices[i].layout.weight_floats, err);
+    return status;
+}
+
+void pst_trainer_ask_to_stop(pst_trainer *trainer)
+{
+    trainer->asked_to_stop = 1;
+}
+
+int pst_trainer_stops(const pst_trainer *trainer)
+{
+    return trainer->stops;
 }
 
 int64_t pst_trainer_steps(const pst_trainer *trainer)
@@ -291,7 +288,27 @@ int64_t pst_trainer_steps(const pst_trainer *trainer)
 
 char *pst_trainer_digest(const pst_trainer *trainer, char *text)
 {
-    return pst__digest_tensors(trainer->weights, trainer->tensor_count, text);
+    const pst_trainer *t = trainer;
+    size_t most = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < t->tensor_count; i++)
+        most = t->weights[i].count > most ? t->weights[i].count : most;
+    float *room = t->transport ? pst_allocate_array(&t->env, most, sizeof *room) : NULL;
+    if (t->transport && !room)
+        return text;
+    pst__digest digest;
+    pst_status status = PST_OK;
+    pst__digest_begin(&digest);
+    for (size_t i = 0; i < t->tensor_count && status == PST_OK; i++) {
+        const float *data;
+        status = pst__peers_weight(t, i, room, &data, NULL);
+        if (status == PST_OK)
+            pst__digest_tensor(&digest, &t->weights[i], data);
+    }
+    if (status == PST_OK)
+        pst__digest_end(&digest, text);
+    pst_release(&t->env, room);
+    return text;
 }
 
 const pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer)

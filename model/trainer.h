@@ -6,6 +6,10 @@
  * number of stages and placement, for a given batch and number of microbatches, slices
  * and copies side by side (data parallelism), and given shares of these.
  *
+ * Several processes, each with its ranks (pst_pipeline_options.transport), make the
+ * same trainer and make every call together, with the same batches; whatever a call
+ * gives, all get. Tensors of stages that are in another process have no data.
+ *
  * Threads: one thread at a time uses a trainer.
  */
 #ifndef PENSTOCK_TRAINER_H
@@ -140,8 +144,9 @@ PST_API const pst_tensor *pst_trainer_weights(const pst_trainer *trainer,
 /* The same order and names, data pointing at gradients of the last step. */
 PST_API const pst_tensor *pst_trainer_gradients(const pst_trainer *trainer,
                                                 size_t *count);
-/* Bring copies of tied weights in line after weights were written. */
-PST_API void pst_trainer_refresh(pst_trainer *trainer);
+/* Bring copies of tied weights in line after weights were written. Errors: PST_EPEER.
+ */
+PST_API pst_status pst_trainer_refresh(pst_trainer *trainer, pst_error *err);
 
 /*
  * Set the weights from a safetensors file with Hugging Face names (with or without a
@@ -161,8 +166,14 @@ PST_API pst_status pst_trainer_resume(pst_trainer *trainer, const char *dir,
 PST_API int64_t pst_trainer_steps(const pst_trainer *trainer);
 
 /* SHA-256 of all weights in canonical order as hex into text (65 bytes); returns text.
- */
+ * "" where another process has failed, or there is no memory for its weights. */
 PST_API char *pst_trainer_digest(const pst_trainer *trainer, char *text);
+
+/* Ask for an end, as for a signal: all processes learn of it with the next list that
+ * they run. Async-signal-safe. */
+PST_API void pst_trainer_ask_to_stop(pst_trainer *trainer);
+/* 1: some process had been asked when the last list ended. */
+PST_API int pst_trainer_stops(const pst_trainer *trainer);
 
 /* The pipeline below, for traces and worker places; program 0 is the training list. */
 PST_API const pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer);

@@ -8,7 +8,7 @@
 
 #include "model/philox.h"
 #include "model/sgemm.h"
-#include "model/trainer_state.h"
+#include "model/trainer_peers.h"
 
 /* Microbatches of the forward-only list. */
 enum { EVAL_MICROBATCHES = 16 };
@@ -118,6 +118,12 @@ static pst_status allocate(pst_trainer *t, pst_error *err)
     t->update_of =
         pst_allocate_array(env, (size_t)t->microbatches, sizeof *t->update_of);
     t->numbers = pst_allocate_array(env, (size_t)t->updates + 1, sizeof *t->numbers);
+    if (t->transport) {
+        t->process_of_stage = pst_allocate_array(env, (size_t)(t->stages * t->replicas),
+                                                 sizeof *t->process_of_stage);
+        if (!t->process_of_stage)
+            return pst_error_no_memory(err, "a trainer", 0);
+    }
     if (t->parts > 1) {
         t->cut_inputs = pst_allocate_array(env, tokens, sizeof *t->cut_inputs);
         t->cut_labels = pst_allocate_array(env, tokens, sizeof *t->cut_labels);
@@ -288,6 +294,10 @@ static pst_status combine(void *user, int64_t iteration, int *step, pst_error *e
 {
     pst_trainer *t = user;
     double sum = 0, loss = 0;
+    const pst_status status =
+        pst__peers_share_numbers(t, t->microbatches * t->parts, err);
+    if (status != PST_OK)
+        return status;
     for (size_t i = 0; i < t->tensor_count; i++)
         sum += t->squares[i];
     for (int i = 0; i < t->microbatches * t->parts; i++)
@@ -353,6 +363,12 @@ static pst_tensor renamed(const pst_tensor *tensor, const char *prefix, float *d
     return own;
 }
 
+/* Where the parameter stands; NULL: in another process. */
+static float *at(float *memory, const pst_parameter *parameter)
+{
+    return memory ? memory + parameter->offset : NULL;
+}
+
 /* The lists of tensors, pointing into the pipeline's memory. */
 static void list_tensors(pst_trainer *t)
 {
@@ -362,25 +378,27 @@ static void list_tensors(pst_trainer *t)
         float *weights = pst_pipeline_weights(t->pipeline, stage);
         float *gradients = pst_pipeline_gradients(t->pipeline, stage);
         float *m = pst_pipeline_optimizer(t->pipeline, stage);
-        float *v = m + slice->layout.weight_floats;
+        float *v = m ? m + slice->layout.weight_floats : NULL;
         for (size_t i = 0; i < slice->parameter_count; i++) {
             const pst_parameter *p = &slice->parameters[i];
             if (p->tied_copy)
                 continue;
-            t->weights[count] = renamed(&p->tensor, "", weights + p->offset);
-            t->gradients[count] = renamed(&p->tensor, "", gradients + p->offset);
-            t->moments[2 * count] = renamed(&p->tensor, "m.", m + p->offset);
-            t->moments[2 * count + 1] = renamed(&p->tensor, "v.", v + p->offset);
+            t->weights[count] = renamed(&p->tensor, "", at(weights, p));
+            t->gradients[count] = renamed(&p->tensor, "", at(gradients, p));
+            t->moments[2 * count] = renamed(&p->tensor, "m.", at(m, p));
+            t->moments[2 * count + 1] = renamed(&p->tensor, "v.", at(v, p));
             count++;
         }
     }
 }
 
-void pst__trainer_initialize(pst_trainer *trainer)
+pst_status pst__trainer_initialize(pst_trainer *trainer, pst_error *err)
 {
     for (size_t i = 0; i < trainer->tensor_count; i++) {
         const pst_tensor *tensor = &trainer->weights[i];
         const pst__gpt_initial initial = pst__gpt_initial_of(&trainer->model, tensor);
+        if (!tensor->data)
+            continue;
         if (initial.deviation > 0)
             pst__philox_normal(trainer->seed, (uint32_t)i, initial.deviation,
                                tensor->data, tensor->count);
@@ -388,7 +406,7 @@ void pst__trainer_initialize(pst_trainer *trainer)
             for (size_t k = 0; k < tensor->count; k++)
                 tensor->data[k] = initial.constant;
     }
-    pst_trainer_refresh(trainer);
+    return pst_trainer_refresh(trainer, err);
 }
 
 /* What list_ties() fills. */
@@ -464,6 +482,10 @@ static pst_status make_pipeline(pst_trainer *t, const pst_trainer_options *optio
     const int all = t->stages * t->replicas;
     for (int stage = 0; stage < all; stage++)
         rank_of_stage[stage] = pst_schedule_rank_of(options->schedule, stage);
+    if (t->transport)
+        for (int stage = 0; stage < all; stage++)
+            t->process_of_stage[stage] =
+                options->pipeline.process_of_rank[rank_of_stage[stage]];
     pst_pipeline_options own = options->pipeline;
     own.ties = list->ties;
     own.tie_count = list->count;
@@ -518,7 +540,8 @@ static pst_status choose_team(pst_trainer *t, const pst_pipeline_options *option
         return PST_OK;
     const pst_status status =
         pst_pipeline_team(&t->env, t->ranks, options, &t->team, err);
-    const int most = pst_cpu_budget() / t->ranks;
+    /* Of several processes each has its own budget, which pst_pipeline_team() knows. */
+    const int most = options->transport ? t->team : pst_cpu_budget() / t->ranks;
     if (t->team > most)
         t->team = most > 1 ? most : 1;
     return status;
@@ -551,8 +574,9 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
         (status = load_lists(t, options->schedule, err)) != PST_OK)
         return status;
     list_tensors(t);
-    pst__trainer_initialize(t);
-    return PST_OK;
+    if ((status = pst__peers_prepare(t, err)) != PST_OK)
+        return status;
+    return pst__trainer_initialize(t, err);
 }
 
 pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *options,
@@ -566,6 +590,7 @@ pst_status pst_trainer_create(const pst_env *env, const pst_trainer_options *opt
     t->model = options->model;
     t->optimizer = options->optimizer;
     t->seed = options->seed;
+    t->transport = options->pipeline.transport;
     t->batch_size = options->batch;
     t->eval_microbatch = options->eval_microbatch;
     t->replicas = pst_schedule_replicas(options->schedule);
@@ -597,6 +622,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
         return; /* a callback that may still return reads slices and batch */
     if (trainer->blas > 0)
         pst_blas_release(trainer->blas - 1);
+    pst__peers_release(trainer);
     pst_release(&env, trainer->slices);
     pst_release(&env, trainer->parameters);
     pst_release(&env, trainer->weights);

@@ -8,7 +8,7 @@
 #include <penstock/checkpoint.h>
 #include <penstock/safetensors.h>
 
-#include "model/trainer_state.h"
+#include "model/trainer_peers.h"
 
 /* ---- settings that a resumed run must share -------------------------------------- */
 
@@ -97,24 +97,26 @@ static pst_checkpoint state_of(const pst_trainer *t, settings *s)
                             .optimizer = t->moments,
                             .optimizer_count = 2 * t->tensor_count,
                             .settings = s->all,
-                            .setting_count = s->count};
+                            .setting_count = s->count,
+                            .transport = t->transport};
 }
 
 /* Copies' moments are those of what they copy, since their gradients are. */
-static void refresh_moments(pst_trainer *t)
+static pst_status refresh_moments(pst_trainer *t, pst_error *err)
 {
-    const pst__gpt_layout *layout = &t->slices[t->stages - 1].layout;
-    if (!t->model.untied && t->stages > 1) {
-        float *m = pst_pipeline_optimizer(t->pipeline, t->stages - 1);
-        float *v = m + layout->weight_floats;
-        const size_t bytes = t->moments[0].count * sizeof(float);
-        memcpy(m + layout->head, t->moments[0].data, bytes);
-        memcpy(v + layout->head, t->moments[1].data, bytes);
-    }
-    for (int i = t->stages; i < t->stages * t->replicas; i++)
-        memcpy(pst_pipeline_optimizer(t->pipeline, i),
-               pst_pipeline_optimizer(t->pipeline, i % t->stages),
-               2 * t->slices[i].layout.weight_floats * sizeof(float));
+    const int last = t->stages - 1;
+    const pst__gpt_layout *from = &t->slices[0].layout, *to = &t->slices[last].layout;
+    const size_t floats = t->weights[0].count;
+    pst_status status = PST_OK;
+    for (size_t second = 0; second < 2 && !t->model.untied && last > 0; second++)
+        if (status == PST_OK)
+            status = pst__peers_copy(
+                t, PST__OF_OPTIMIZER, 0, from->wte + second * from->weight_floats, last,
+                to->head + second * to->weight_floats, floats, err);
+    for (int i = t->stages; i < t->stages * t->replicas && status == PST_OK; i++)
+        status = pst__peers_copy(t, PST__OF_OPTIMIZER, i % t->stages, 0, i, 0,
+                                 2 * t->slices[i].layout.weight_floats, err);
+    return status;
 }
 
 pst_status pst_trainer_save(pst_trainer *trainer, const char *dir, pst_error *err)
@@ -128,13 +130,11 @@ pst_status pst_trainer_resume(pst_trainer *trainer, const char *dir, pst_error *
 {
     settings s;
     const pst_checkpoint state = state_of(trainer, &s);
-    const pst_status status =
+    pst_status status =
         pst_checkpoint_load(&trainer->env, dir, &state, &trainer->steps, err);
-    if (status != PST_OK)
-        return status;
-    pst_trainer_refresh(trainer);
-    refresh_moments(trainer);
-    return PST_OK;
+    if (status == PST_OK)
+        status = pst_trainer_refresh(trainer, err);
+    return status == PST_OK ? refresh_moments(trainer, err) : status;
 }
 
 /* ---- weights from another program's file ----------------------------------------- */
@@ -252,10 +252,10 @@ static pst_status read_all(pst_trainer *t, pst_safetensors *file, const long *in
     to = held;
     for (size_t i = 0; status == PST_OK && i < t->tensor_count;
          to += t->weights[i++].count)
-        memcpy(t->weights[i].data, to, t->weights[i].count * sizeof *to);
+        if (t->weights[i].data)
+            memcpy(t->weights[i].data, to, t->weights[i].count * sizeof *to);
     pst_release(&t->env, held);
-    pst_trainer_refresh(t);
-    return status;
+    return status == PST_OK ? pst_trainer_refresh(t, err) : status;
 }
 
 pst_status pst_trainer_load_weights(pst_trainer *trainer, const char *path,

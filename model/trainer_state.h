@@ -53,6 +53,17 @@ struct pst_trainer {
     pst_pipeline *pipeline;
     int train_program;
     int eval_program;
+
+    /* trainer_peers.c's; NULL where there is one process: */
+    pst_transport *transport;
+    int *process_of_stage; /* [replicas][stages]                              */
+    int *stage_of_tensor;  /* [tensor_count]                                  */
+    double *told;          /* what this process tells, then what each has told */
+    /* of the last list: */
+    double span;    /* seconds from its first action to its last               */
+    double busiest; /* seconds in actions of the busiest rank                  */
+    int asked_to_stop;
+    int stops; /* some process was asked                                       */
 };
 
 /* Run `sequences` of at most eval_microbatch x eval_microbatches sequences forward,
@@ -66,6 +77,6 @@ pst_status pst__trainer_check_ids(const pst_trainer *trainer, size_t sequences,
                                   const int32_t *labels, pst_error *err);
 
 /* Give all weights their initial values, from the seed. */
-void pst__trainer_initialize(pst_trainer *trainer);
+pst_status pst__trainer_initialize(pst_trainer *trainer, pst_error *err);
 
 #endif

@@ -144,7 +144,7 @@ static void oracle_update(oracle *o, const setting *s, int t, int microbatches,
     for (size_t i = 0; i < count; i++)
         memcpy(weights[i].data, o->version[delayed_version(s, t, o->stage[i])][i],
                o->count[i] * sizeof(float));
-    pst_trainer_refresh(one);
+    pst_trainer_refresh(one, NULL);
     ck_assert_msg(pst_trainer_gradient(one, inputs, labels, &report, &err) == PST_OK,
                   "%s", err.text);
     const pst_tensor *gradients = pst_trainer_gradients(one, &count);

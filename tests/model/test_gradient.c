@@ -63,12 +63,12 @@ static void enlarge(pst_trainer *trainer)
                 weights[i].data[k] *= 8;
             else
                 weights[i].data[k] += 0.1f * (float)((k * 7 + i) % 5) - 0.2f;
-    pst_trainer_refresh(trainer);
+    pst_trainer_refresh(trainer, NULL);
 }
 
 static double loss_of(pst_trainer *trainer, const small *how)
 {
-    pst_trainer_refresh(trainer);
+    pst_trainer_refresh(trainer, NULL);
     return gradient_of(trainer, how, 11);
 }
 

@@ -14,6 +14,7 @@ dist_check_SCRIPTS += \
 	%D%/binding.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
@@ -25,6 +26,7 @@ TESTS += \
 	%D%/binding.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \

@@ -80,12 +80,12 @@ static bool look(pst_mpi *mpi, bool at_notes)
         return false;
     pst__mpi_post(mpi);
     const bool moved = pst__mpi_test(mpi);
-    if (at_notes || !moved) {
-        const uint64_t now = pst__now_ns();
-        if (at_notes || now - mpi->control_ns > CONTROL_NS)
-            pst__mpi_read_notes(mpi, now);
-        if (at_notes || mpi->failed)
-            pst__mpi_tick(mpi, now);
+    /* By waiting threads too: one that looks all the time may keep the lock from the
+     * transport's own thread for long. */
+    const uint64_t now = pst__now_ns();
+    if (at_notes || mpi->failed || now - mpi->control_ns > CONTROL_NS) {
+        pst__mpi_read_notes(mpi, now);
+        pst__mpi_tick(mpi, now);
     }
     return moved;
 }

@@ -4,6 +4,7 @@
 AM_TESTS_ENVIRONMENT = OPENBLAS_NUM_THREADS=1; export OPENBLAS_NUM_THREADS; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	CC='$(CC)'; export CC; NM='$(NM)'; export NM; \
+	MPI_NAME='$(MPI_NAME)'; export MPI_NAME; MPIEXEC='$(MPIEXEC)'; export MPIEXEC; \
 	TEST_FLAGS='$(SANITIZER_FLAGS) $(COVERAGE_FLAGS)'; export TEST_FLAGS;
 TEST_EXTENSIONS = .sh
 SH_LOG_COMPILER = $(SHELL)

@@ -8,6 +8,7 @@ noinst_LTLIBRARIES += %D%/libtools.la
 	%D%/draw_cairo.c \
 	%D%/draw_text.c \
 	%D%/history.c \
+	%D%/launch.c \
 	%D%/options.c \
 	%D%/perfetto.c \
 	%D%/say.c \
@@ -18,13 +19,14 @@ noinst_LTLIBRARIES += %D%/libtools.la
 	%D%/draw_cairo.h \
 	%D%/draw_text.h \
 	%D%/history.h \
+	%D%/launch.h \
 	%D%/options.h \
 	%D%/perfetto.h \
 	%D%/say.h \
 	%D%/scene.h \
 	%D%/source.h
 %C%_libtools_la_CPPFLAGS = $(AM_CPPFLAGS) $(CAIRO_CFLAGS)
-%C%_libtools_la_LIBADD = libpenstock.la $(CAIRO_LIBS)
+%C%_libtools_la_LIBADD = libpenstock.la $(CAIRO_LIBS) $(DL_LIBS)
 
 bin_PROGRAMS += pipesim
 pipesim_SOURCES = \
@@ -44,6 +46,7 @@ pipetrain_SOURCES = \
 	%D%/crash.c \
 	%D%/pipetrain.c \
 	%D%/pipetrain_reference.c \
+	%D%/pipetrain_self_test.c \
 	%D%/pipetrain_train.c \
 	%D%/progress.c \
 	%D%/train_log.c \

@@ -250,6 +250,8 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .help = "let a fault happen: 'stage=2,mb=5,op=F,kind=error'"},
         {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .value = &s->quiet,
          .help = "results only"},
+        {.name = "self-test", .kind = OPTION_FLAG, .value = &s->self_test,
+         .help = "measure messages between the processes that a launcher started"},
         {.name = "check-reference", .kind = OPTION_STRING, .value = &s->check_reference,
          .argument = "STEM", .help = "compare with STEM.config.json, .safetensors, "
                                      ".tokens.json, .expected.*"},
@@ -274,7 +276,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
     if (status != OPTIONS_GO_ON)
         return status;
     s->optimizer.steps = s->steps;
-    if (s->check_reference == NULL && s->data == NULL)
+    if (s->check_reference == NULL && s->data == NULL && !s->self_test)
         return options_refuse(&command, "--data FILE is missing");
     draw_format format;
     if (s->picture != NULL && !draw_cairo_format(s->picture, &format))
@@ -341,6 +343,8 @@ int main(int argc, char **argv)
     int status = parse(argc, argv, &settings, &g);
     if (status != OPTIONS_GO_ON)
         return say_finish(status);
+    if (settings.self_test)
+        return say_finish(pipetrain_self_test());
     settle_shape(&settings, &g);
     if (settings.check_reference != NULL)
         return say_finish(pipetrain_check_reference(&settings));

@@ -51,6 +51,7 @@ typedef struct pipetrain_settings {
     double temperature;
     int quiet;
     const char *check_reference;
+    int self_test;
     int color; /* enum draw_color                                              */
 } pipetrain_settings;
 
@@ -59,6 +60,9 @@ int pipetrain_train(const pipetrain_settings *settings);
 
 /* Compare with reference files (--check-reference). As above. */
 int pipetrain_check_reference(const pipetrain_settings *settings);
+
+/* Measure messages between processes (--self-test). As above. */
+int pipetrain_self_test(void);
 
 /* The list that the settings ask for, with its copies. Errors: as the generator's or
  * the reader's, and PST_EINVAL where a file's shape differs from what was asked. */

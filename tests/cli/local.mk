@@ -15,6 +15,7 @@ dist_check_SCRIPTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
@@ -27,6 +28,7 @@ TESTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \

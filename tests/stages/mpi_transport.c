@@ -41,7 +41,8 @@ static void nap(double s)
 #define EXPECT(condition)                                                              \
     do {                                                                               \
         if (!(condition)) {                                                            \
-            printf("process %d, line %d: %s\n", t->process, __LINE__, #condition);     \
+            printf("process %d, line %d: %s; %s\n", t->process, __LINE__, #condition,  \
+                   t->failure(t->self) ? t->failure(t->self) : "");                    \
             fflush(stdout);                                                            \
             pst_mpi_abort(mpi, 3);                                                     \
         }                                                                              \

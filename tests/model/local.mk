@@ -56,6 +56,10 @@ check_PROGRAMS += %D%/test_checkpoint
 %C%_test_checkpoint_LDADD = $(model_test_libs)
 TESTS += %D%/test_checkpoint
 
+check_PROGRAMS += %D%/test_checkpoint_processes
+%C%_test_checkpoint_processes_LDADD = tests/stages/libloopback.la $(model_test_libs)
+TESTS += %D%/test_checkpoint_processes
+
 check_PROGRAMS += %D%/test_memory
 %C%_test_memory_LDADD = $(model_test_libs) $(JANSSON_LIBS)
 %C%_test_memory_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -311,7 +311,7 @@ char *pst_trainer_digest(const pst_trainer *trainer, char *text)
     return text;
 }
 
-const pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer)
+pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer)
 {
     return trainer->pipeline;
 }

@@ -176,7 +176,7 @@ PST_API void pst_trainer_ask_to_stop(pst_trainer *trainer);
 PST_API int pst_trainer_stops(const pst_trainer *trainer);
 
 /* The pipeline below, for traces and worker places; program 0 is the training list. */
-PST_API const pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer);
+PST_API pst_pipeline *pst_trainer_pipeline(const pst_trainer *trainer);
 
 PST_END_DECLS
 

@@ -46,6 +46,7 @@ noinst_LTLIBRARIES += %D%/libstages.la
 	%D%/tie.c \
 	%D%/tie_remote.c \
 	%D%/topology.c \
+	%D%/trace.c \
 	%D%/transport.c \
 	%D%/worker.c \
 	%D%/arena.h \

@@ -48,12 +48,14 @@ pipetrain_SOURCES = \
 	%D%/pipetrain_reference.c \
 	%D%/pipetrain_self_test.c \
 	%D%/pipetrain_train.c \
+	%D%/processes.c \
 	%D%/progress.c \
 	%D%/train_log.c \
 	%D%/train_faults.c \
 	%D%/train_picture.c \
 	%D%/crash.h \
 	%D%/pipetrain.h \
+	%D%/processes.h \
 	%D%/progress.h \
 	%D%/train_faults.h \
 	%D%/train_log.h \

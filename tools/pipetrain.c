@@ -250,6 +250,11 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .help = "let a fault happen: 'stage=2,mb=5,op=F,kind=error'"},
         {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .value = &s->quiet,
          .help = "results only"},
+        {.name = "workers", .kind = OPTION_STRING, .value = &s->workers,
+         .argument = "N,N...", .help = "ranks of each process, where a launcher of MPI has "
+                                       "started several (as many each)"},
+        {.name = "allow-mixed", .kind = OPTION_FLAG, .value = &s->allow_mixed,
+         .help = "run with processes that round differently, and mark the digest"},
         {.name = "self-test", .kind = OPTION_FLAG, .value = &s->self_test,
          .help = "measure messages between the processes that a launcher started"},
         {.name = "check-reference", .kind = OPTION_STRING, .value = &s->check_reference,

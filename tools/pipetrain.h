@@ -37,6 +37,8 @@ typedef struct pipetrain_settings {
     int fault_count;
     int check_finite;
     int report_binding;
+    const char *workers; /* of each process, "2,1"; NULL: as many each         */
+    int allow_mixed;
     const char *init;
     const char *checkpoint;
     int64_t checkpoint_every; /* 0: at the end only                            */

@@ -16,6 +16,7 @@
 #include "tools/crash.h"
 #include "tools/history.h"
 #include "tools/pipetrain.h"
+#include "tools/processes.h"
 #include "tools/progress.h"
 #include "tools/say.h"
 #include "tools/train_faults.h"
@@ -28,6 +29,7 @@ enum { EVAL_WINDOWS = 256 };
 /* Everything one run holds; zero where it is not there yet. */
 typedef struct run {
     const pipetrain_settings *settings;
+    processes processes;
     pst_text *text;
     pst_schedule *schedule;
     pst_trainer *trainer;
@@ -72,10 +74,13 @@ static pst_status try_target(const char *path, pst_error *err)
     return status;
 }
 
-static pst_status try_targets(const pipetrain_settings *s, pst_error *err)
+static pst_status try_targets(const run *r, pst_error *err)
 {
-    pst_status status = try_target(s->picture, err);
-    if (status == PST_OK)
+    const pipetrain_settings *s = r->settings;
+    pst_status status = PST_OK;
+    if (r->processes.leads)
+        status = try_target(s->picture, err);
+    if (status == PST_OK && r->processes.leads)
         status = try_target(s->trace, err);
     if (status == PST_OK && s->checkpoint != NULL && !s->resume)
         status = pst_checkpoint_prepare(&environment, s->checkpoint, err);
@@ -109,7 +114,8 @@ static pst_status read_shares(run *r, pst_error *err)
     return PST_OK;
 }
 
-static pst_status open_run(run *r, pst_error *err)
+/* What each process sees by itself. */
+static pst_status open_inputs(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     pst_status status;
@@ -118,8 +124,15 @@ static pst_status open_run(run *r, pst_error *err)
                            s->model.vocabulary, &r->text, err)) ||
         (status = pipetrain_schedule(s, &r->schedule, err)) ||
         (status = train_faults_check(&r->faults, r->schedule, err)) ||
-        (status = read_shares(r, err)))
+        (status = processes_place(&r->processes, pst_schedule_ranks(r->schedule),
+                                  s->workers, err)))
         return status;
+    return read_shares(r, err);
+}
+
+static pst_status make_trainer(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
     pst_trainer_options options = {.model = s->model,
                                    .optimizer = s->optimizer,
                                    .batch = s->batch,
@@ -134,10 +147,16 @@ static pst_status open_run(run *r, pst_error *err)
     options.pipeline.watchdog_seconds = s->watchdog_seconds;
     if (pst_schedule_updates(r->schedule) > 0 && !s->clip_given)
         options.optimizer.clip = 0;
-    if ((status = pst_trainer_create(&environment, &options, &r->trainer, err)))
-        return status;
-    crash_watch(pst_trainer_pipeline(r->trainer));
-    if ((status = history_create(r->schedule, &r->history, err)))
+    options.pipeline.transport = r->processes.transport;
+    options.pipeline.process_of_rank = r->processes.process_of_rank;
+    return pst_trainer_create(&environment, &options, &r->trainer, err);
+}
+
+static pst_status make_room(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    const pst_status status = history_create(r->schedule, &r->history, err);
+    if (status != PST_OK)
         return status;
     size_t windows = (size_t)(s->batch > EVAL_WINDOWS ? s->batch : EVAL_WINDOWS);
     size_t tokens = windows * (size_t)s->model.context;
@@ -145,15 +164,30 @@ static pst_status open_run(run *r, pst_error *err)
     r->labels = calloc(tokens, sizeof *r->labels);
     if (r->inputs == NULL || r->labels == NULL)
         return pst_error_no_memory(err, "the batch", tokens * sizeof *r->inputs);
+    return PST_OK;
+}
+
+static pst_status open_run(run *r, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    pst_status status = processes_join(&environment, &r->processes, err);
+    if (status != PST_OK ||
+        (status = processes_compare(&r->processes, s->allow_mixed, err)) ||
+        (status = processes_agree(&r->processes, open_inputs(r, err), err)) ||
+        (status = processes_agree(&r->processes, make_trainer(r, err), err)))
+        return status;
+    crash_watch(pst_trainer_pipeline(r->trainer));
+    if ((status = processes_agree(&r->processes, make_room(r, err), err)))
+        return status;
     if (s->init != NULL &&
         (status = pst_trainer_load_weights(r->trainer, s->init, err)))
         return status;
     if (s->resume && (status = pst_trainer_resume(r->trainer, s->checkpoint, err)))
         return status;
-    status = try_targets(s, err);
-    if (status == PST_OK && s->log != NULL)
+    status = try_targets(r, err);
+    if (status == PST_OK && s->log != NULL && r->processes.leads)
         status = train_log_open(s->log, s->resume, &r->log, err);
-    return status;
+    return processes_agree(&r->processes, status, err);
 }
 
 static void close_run(run *r)
@@ -170,22 +204,29 @@ static void close_run(run *r)
     free(r->labels);
 }
 
-static void print_binding(const run *r)
+/* "processes 2: ranks 0 .. 1 on process 0 on node-a, ..." */
+static void print_processes(const run *r)
 {
-    const pst_pipeline *pipeline = pst_trainer_pipeline(r->trainer);
-    for (int rank = 0; rank < pst_schedule_ranks(r->schedule); rank++) {
-        pst_worker_info info;
-        pst_pipeline_worker(pipeline, rank, &info);
-        binding_print(rank, &info);
+    const pst_transport *t = r->processes.transport;
+    if (t == NULL)
+        return;
+    const int ranks = pst_schedule_ranks(r->schedule);
+    printf("processes %d, %s%s", t->processes, r->processes.launch.name(),
+           r->processes.mixed ? ", not alike: the digest is of this mixture only" : "");
+    for (int first = 0, end; first < ranks; first = end) {
+        const int process = r->processes.process_of_rank[first];
+        for (end = first; end < ranks && r->processes.process_of_rank[end] == process;)
+            end++;
+        printf("%s %d .. %d on %s", first == 0 ? ": ranks" : ",", first, end - 1,
+               t->where(t->self, process));
     }
-    binding_print_budget();
-    fflush(stdout);
+    printf("\n");
 }
 
 static void print_setting(const run *r)
 {
     const pipetrain_settings *s = r->settings;
-    if (s->quiet)
+    if (s->quiet || !r->processes.leads)
         return;
     size_t tensors, parameters = 0;
     const pst_tensor *weights = pst_trainer_weights(r->trainer, &tensors);
@@ -211,7 +252,17 @@ static void print_setting(const run *r)
            pst_schedule_ranks(r->schedule), s->batch,
            pst_schedule_total_microbatches(r->schedule), slices, pst_cpu_budget(),
            pst_cpu_budget() == 1 ? "" : "s");
+    print_processes(r);
     fflush(stdout);
+}
+
+/* Is this run to end early? Several processes learn of it together. */
+static int stops(run *r)
+{
+    if (stop_signal != 0)
+        pst_trainer_ask_to_stop(r->trainer);
+    return r->processes.transport != NULL ? pst_trainer_stops(r->trainer)
+                                          : stop_signal != 0;
 }
 
 /* Mean loss over the whole held-out part; *known = 0 where there is none of it. */
@@ -220,7 +271,7 @@ static pst_status validate(run *r, double *loss, int *known, pst_error *err)
     size_t context = (size_t)r->settings->model.context;
     double sum = 0;
     int64_t tokens = 0;
-    for (size_t window = 0; stop_signal == 0;) {
+    for (size_t window = 0; !stops(r);) {
         size_t filled = 0;
         while (filled < EVAL_WINDOWS &&
                pst_text_window(r->text, window, r->inputs + filled * context,
@@ -239,7 +290,7 @@ static pst_status validate(run *r, double *loss, int *known, pst_error *err)
         sum += part;
         tokens += part_tokens;
     }
-    *known = tokens > 0 && stop_signal == 0;
+    *known = tokens > 0 && !stops(r);
     *loss = tokens > 0 ? sum / (double)tokens : 0;
     return PST_OK;
 }
@@ -247,7 +298,7 @@ static pst_status validate(run *r, double *loss, int *known, pst_error *err)
 static pst_status report_validation(run *r, double *loss, int *known, pst_error *err)
 {
     pst_status status = validate(r, loss, known, err);
-    if (status == PST_OK && *known) {
+    if (status == PST_OK && *known && r->processes.leads) {
         printf("validation loss %.4f after %" PRId64 " steps\n", *loss,
                pst_trainer_steps(r->trainer));
         fflush(stdout);
@@ -266,12 +317,20 @@ static pst_status read_batch(run *r, pst_error *err)
     return status;
 }
 
+static int shows_actions(const pipetrain_settings *s)
+{
+    return s->picture != NULL || s->trace != NULL || s->draw;
+}
+
 static pst_status one_step(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     pst_status status;
     if ((status = read_batch(r, err)) ||
         (status = pst_trainer_step(r->trainer, r->inputs, r->labels, &r->last, err)))
+        return status;
+    if (shows_actions(s) &&
+        (status = pst_pipeline_share_trace(pst_trainer_pipeline(r->trainer), err)))
         return status;
     history_add(r->history, pst_trainer_pipeline(r->trainer));
     if (r->log != NULL && (status = train_log_step(r->log, &r->last, err)))
@@ -290,9 +349,8 @@ static pst_status train(run *r, pst_error *err)
         return PST_OK;
     pst_status status = PST_OK;
     progress progress;
-    progress_start(&progress, s->quiet, first, end);
-    while (status == PST_OK && stop_signal == 0 &&
-           pst_trainer_steps(r->trainer) < end) {
+    progress_start(&progress, s->quiet || !r->processes.leads, first, end);
+    while (status == PST_OK && !stops(r) && pst_trainer_steps(r->trainer) < end) {
         status = one_step(r, err);
         if (status == PST_OK)
             progress_step(&progress, &r->last);
@@ -318,7 +376,7 @@ static pst_status print_sample(run *r, pst_error *err)
         tokens[i] = (unsigned char)s->prompt[i];
     pst_status status = pst_trainer_generate(r->trainer, tokens, prompt, count,
                                              s->temperature, s->seed, err);
-    if (status == PST_OK) {
+    if (status == PST_OK && r->processes.leads) {
         printf("\n--- sample ---\n");
         for (size_t i = 0; i < prompt + count; i++)
             putchar(tokens[i]);
@@ -341,11 +399,13 @@ static pst_status show_results(run *r, pst_error *err)
         return status;
     if (s->digest) {
         char hex[65];
-        printf("digest sha256:%s\n", pst_trainer_digest(r->trainer, hex));
+        pst_trainer_digest(r->trainer, hex);
+        if (r->processes.leads)
+            printf("digest sha256:%s%s\n", hex, r->processes.mixed ? " (mixed)" : "");
     }
     if (s->generate > 0 && (status = print_sample(r, err)))
         return status;
-    if (history_count(r->history) > 0 &&
+    if (r->processes.leads && history_count(r->history) > 0 &&
         (status = train_picture(s, r->schedule, r->history,
                                 pst_trainer_pipeline(r->trainer), err)))
         return status;
@@ -357,6 +417,8 @@ static int report_stop(const run *r)
 {
     const pipetrain_settings *s = r->settings;
     int64_t done = pst_trainer_steps(r->trainer);
+    if (!r->processes.leads)
+        return s->checkpoint == NULL;
     if (s->checkpoint == NULL) {
         say_error("stopped by signal %d after step %" PRId64
                   "; nothing was saved, since there is no --checkpoint DIR",
@@ -388,8 +450,14 @@ static int fail(run *r, const pst_error *err)
 {
     size_t bytes;
     fflush(stdout);
-    const int status = say_failure(err);
-    print_ranks(r);
+    /* Who has failed says so, and nobody else. */
+    const int status = err->status == PST_EPEER ? 1 : say_failure(err);
+    if (err->status != PST_EPEER)
+        print_ranks(r);
+    if (r->processes.transport != NULL && err->status != PST_EPEER)
+        r->processes.transport->fail(r->processes.transport->self, err->text);
+    if (r->processes.transport != NULL)
+        return processes_fail(&r->processes, status);
     if (r->trainer != NULL &&
         pst_pipeline_abandoned(pst_trainer_pipeline(r->trainer), &bytes) > 0) {
         train_log_close(r->log);
@@ -411,17 +479,20 @@ int pipetrain_train(const pipetrain_settings *settings)
     if (open_run(&r, &err) != PST_OK)
         return fail(&r, &err);
     print_setting(&r);
-    if (settings->report_binding)
-        print_binding(&r);
+    if (settings->report_binding &&
+        processes_print_binding(&r.processes, pst_trainer_pipeline(r.trainer),
+                                pst_schedule_ranks(r.schedule), &err) != PST_OK)
+        return fail(&r, &err);
     if (report_validation(&r, &loss, &known, &err) != PST_OK ||
         train(&r, &err) != PST_OK)
         return fail(&r, &err);
-    if (stop_signal != 0)
+    if (stops(&r))
         exit_status = report_stop(&r);
     else if (show_results(&r, &err) != PST_OK)
         return fail(&r, &err);
     train_faults_warn(&r.faults);
     close_run(&r);
+    processes_leave(&r.processes);
     crash_ignore();
     return say_finish(exit_status);
 }

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* processes.c - what the processes of a run tell each other before and after it. */
+#include "tools/processes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <penstock/blas.h>
+#include <penstock/version.h>
+
+#include "tools/binding.h"
+#include "tools/say.h"
+
+pst_status processes_join(const pst_env *env, processes *own, pst_error *err)
+{
+    pst_error found = PST_ERROR_INIT;
+    own->transport = launch_open(env, &own->launch, &found);
+    own->leads = own->transport == NULL || own->transport->process == 0;
+    return found.status == PST_OK ? PST_OK
+                                  : pst_error_set(err, found.status, "%s", found.text);
+}
+
+/* ---- agreeing ------------------------------------------------------------------- */
+
+/* What the bits of a run depend on besides its arguments. */
+typedef struct likeness {
+    char version[32];
+    char core[32];
+    char kernels[32];
+} likeness;
+
+static likeness likeness_here(void)
+{
+    likeness own = {.version = ""};
+    pst_blas_info info;
+    pst_blas_describe(&info);
+    snprintf(own.version, sizeof own.version, "%s", pst_version_string());
+    snprintf(own.core, sizeof own.core, "%s", info.core);
+    snprintf(own.kernels, sizeof own.kernels, "%s", info.kernels);
+    return own;
+}
+
+static pst_status refuse_mixture(const pst_transport *t, const likeness *all, int other,
+                                 pst_error *err)
+{
+    const likeness *a = &all[0], *b = &all[other];
+    const char *first = t->where(t->self, 0), *second = t->where(t->self, other);
+    if (strcmp(a->version, b->version) != 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s runs Penstock %s and %s %s; the same on all would work, "
+            "or --allow-mixed, with other bits than either alone",
+            first, a->version, second, b->version);
+    if (strcmp(a->core, b->core) != 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s has OpenBLAS kernels for %s and %s for %s, which round "
+            "differently; OPENBLAS_CORETYPE=Haswell on all would work, "
+            "or --allow-mixed, with other bits than either alone",
+            first, a->core, second, b->core);
+    return pst_error_set(
+        err, PST_EINVAL,
+        "%s has kernels for %s and %s for %s, which round differently; "
+        "PENSTOCK_KERNELS=%s on all would work, or --allow-mixed, with "
+        "other bits than either alone",
+        first, a->kernels, second, b->kernels, a->kernels);
+}
+
+pst_status processes_compare(processes *own, int allow, pst_error *err)
+{
+    const likeness here = likeness_here();
+    pst_transport *t = own->transport;
+    if (t == NULL)
+        return PST_OK;
+    likeness *all = calloc((size_t)t->processes, sizeof *all);
+    if (all == NULL)
+        return pst_error_no_memory(err, "a list of processes", 0);
+    pst_status status = pst_transport_gather(t, &here, sizeof here, all, err);
+    for (int i = 1; status == PST_OK && i < t->processes; i++) {
+        if (memcmp(&all[i], &all[0], sizeof all[i]) == 0)
+            continue;
+        own->mixed = 1;
+        if (!allow)
+            status = refuse_mixture(t, all, i, err);
+    }
+    free(all);
+    return status;
+}
+
+/* What a process found, as all learn it. */
+typedef struct finding {
+    int status;
+    int line;
+    char file[192];
+    char text[832];
+} finding;
+
+pst_status processes_agree(const processes *own, pst_status status, pst_error *err)
+{
+    pst_transport *t = own->transport;
+    if (t == NULL || status == PST_EPEER)
+        return status;
+    finding *all = calloc((size_t)t->processes + 1, sizeof *all), *here = all;
+    if (all == NULL)
+        return status;
+    here->status = (int)status;
+    if (status != PST_OK)
+        snprintf(here->text, sizeof here->text, "%s", err->text);
+    pst_error peer = PST_ERROR_INIT;
+    if (pst_transport_gather(t, here, sizeof *here, all + 1, &peer) != PST_OK) {
+        free(all);
+        return status == PST_OK ? pst_error_set(err, PST_EPEER, "%s", peer.text)
+                                : status;
+    }
+    pst_status worst = status;
+    for (int i = 0; i < t->processes; i++) {
+        const finding *found = &all[1 + i];
+        const int said_before = i < t->process && strcmp(found->text, here->text) == 0;
+        if (found->status == PST_OK || (status != PST_OK && !said_before))
+            continue;
+        worst = PST_EPEER;
+        pst_error_set(err, PST_EPEER, "%s: %s", t->where(t->self, i), found->text);
+    }
+    free(all);
+    return worst;
+}
+
+/* ---- placing -------------------------------------------------------------------- */
+
+/* "2,1,1" into counts[processes]. */
+static pst_status read_workers(const char *text, int processes, int ranks, int *counts,
+                               pst_error *err)
+{
+    const char *at = text;
+    int given = 0;
+    long sum = 0;
+    for (;; at++) {
+        char *end;
+        const long count = strtol(at, &end, 10);
+        if (end == at || count < 0 || count > ranks || (*end != ',' && *end != 0) ||
+            given == processes)
+            break;
+        counts[given++] = (int)count;
+        sum += count;
+        at = end;
+        if (*end == 0)
+            break;
+    }
+    if (*at == 0 && at != text && given == processes && sum == ranks)
+        return PST_OK;
+    return pst_error_set(err, PST_EINVAL,
+                         "--workers %s: it is a number for each of %d processes, as in "
+                         "2,1, and they add up to the %d ranks",
+                         text, processes, ranks);
+}
+
+/* Processes by host, hosts by their first process. */
+static void order_by_host(const pst_transport *t, int *order)
+{
+    int next = 0;
+    for (int i = 0; i < t->processes; i++) {
+        const char *host = strrchr(t->where(t->self, i), ' ');
+        int seen = 0;
+        for (int k = 0; k < i; k++)
+            seen |= strcmp(strrchr(t->where(t->self, k), ' '), host) == 0;
+        for (int k = i; k < t->processes && !seen; k++)
+            if (strcmp(strrchr(t->where(t->self, k), ' '), host) == 0)
+                order[next++] = k;
+    }
+}
+
+pst_status processes_place(processes *own, int ranks, const char *workers,
+                           pst_error *err)
+{
+    const pst_transport *t = own->transport;
+    if (t == NULL && workers != NULL)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "--workers %s: there is one process; a launcher of MPI, as "
+            "in 'mpirun -np 2', starts several",
+            workers);
+    if (t == NULL)
+        return PST_OK;
+    const int count = t->processes;
+    int *counts = calloc(2 * (size_t)count, sizeof *counts), *order = counts + count;
+    free(own->process_of_rank);
+    own->process_of_rank = calloc((size_t)ranks, sizeof *own->process_of_rank);
+    if (counts == NULL || own->process_of_rank == NULL) {
+        free(counts);
+        return pst_error_no_memory(err, "the places of ranks", 0);
+    }
+    pst_status status = PST_OK;
+    if (workers != NULL)
+        status = read_workers(workers, count, ranks, counts, err);
+    for (int i = 0; i < count && workers == NULL; i++)
+        counts[i] = ranks / count + (i < ranks % count);
+    order_by_host(t, order);
+    for (int i = 0, rank = 0; status == PST_OK && i < count; i++)
+        for (int k = 0; k < counts[i]; k++)
+            own->process_of_rank[rank++] = order[i];
+    free(counts);
+    return status;
+}
+
+pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,
+                                   int ranks, pst_error *err)
+{
+    pst_status status = PST_OK;
+    for (int rank = 0; rank < ranks && status == PST_OK; rank++) {
+        pst_worker_info info;
+        pst_pipeline_worker(pipeline, rank, &info);
+        if (own->transport != NULL)
+            status = pst_transport_broadcast(own->transport, own->process_of_rank[rank],
+                                             &info, sizeof info, err);
+        if (!own->leads || status != PST_OK)
+            continue;
+        if (own->transport != NULL)
+            printf("%s, ", own->transport->where(own->transport->self,
+                                                 own->process_of_rank[rank]));
+        binding_print(rank, &info);
+    }
+    if (own->leads)
+        binding_print_budget();
+    return status;
+}
+
+/* ---- leaving -------------------------------------------------------------------- */
+
+void processes_leave(processes *own)
+{
+    launch_close(&own->launch);
+    free(own->process_of_rank);
+}
+
+int processes_fail(processes *own, int status)
+{
+    return launch_fail(&own->launch, status);
+}

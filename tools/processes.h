@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* processes.h - a run on one process or several: who they are, and what they agree on.
+ */
+#ifndef PST_TOOLS_PROCESSES_H
+#define PST_TOOLS_PROCESSES_H
+
+#include <penstock/pipeline.h>
+#include <penstock/transport.h>
+
+#include "tools/launch.h"
+
+typedef struct processes {
+    launch launch;
+    pst_transport *transport; /* NULL: there is one                            */
+    int *process_of_rank;     /* of processes_place()                          */
+    int leads;                /* the one that prints and writes files           */
+    int mixed;                /* not all are alike, and that was allowed        */
+} processes;
+
+/* Find the others; before threads are started. Zeroed before. Errors: as launch_open().
+ */
+pst_status processes_join(const pst_env *env, processes *own, pst_error *err);
+
+/* The processes must have one version, BLAS and kernels, or bits differ; else they are
+ * refused with what would make them alike, or where `allow` marked as mixed. */
+pst_status processes_compare(processes *own, int allow, pst_error *err);
+
+/* Give all the worst of what they found: `status` with `err` where it was found first,
+ * PST_EPEER where another has said it. */
+pst_status processes_agree(const processes *own, pst_status status, pst_error *err);
+
+/*
+ * Which process runs each of `ranks` ranks, into own->process_of_rank. `workers` NULL:
+ * about as many each; else how many each process has, "2,1,1". Consecutive ranks are in
+ * one process, and consecutive processes on one host.
+ * Errors: PST_EINVAL, PST_ENOMEM.
+ */
+pst_status processes_place(processes *own, int ranks, const char *workers,
+                           pst_error *err);
+
+/* A line on each worker, and where there are several processes on whose it is. All
+ * call it; the first prints. */
+pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,
+                                   int ranks, pst_error *err);
+
+/* The end of a run that went well; of one that did not, which has been told. Returns
+ * `status`. */
+void processes_leave(processes *own);
+int processes_fail(processes *own, int status);
+
+#endif

@@ -120,6 +120,7 @@ pst_status processes_agree(const processes *own, pst_status status, pst_error *e
         if (found->status == PST_OK || (status != PST_OK && !said_before))
             continue;
         worst = PST_EPEER;
+        *err = (pst_error)PST_ERROR_INIT;
         pst_error_set(err, PST_EPEER, "%s: %s", t->where(t->self, i), found->text);
     }
     free(all);

@@ -96,7 +96,7 @@ static int compare(const void *a, const void *b)
 static double median_trip(self_test *s, int from, int to, size_t bytes, int sleeps,
                           int rounds)
 {
-    double times[MOST_ROUNDS];
+    double times[MOST_ROUNDS] = {0};
     for (int i = 0; i < rounds; i++) {
         times[i] = round_trip(s, from, to, bytes, sleeps);
         if (times[i] < 0)

@@ -206,7 +206,8 @@ done
 # shellcheck disable=SC2317 # true_that calls it
 kills() {
     PENSTOCK_KILL_AT=$1 start_train --steps 120 --checkpoint killed --checkpoint-every 1
-    wait $! && return 1 || [ $? -eq 137 ]
+    wait $! && kills_status=0 || kills_status=$?
+    [ $kills_status -eq 137 ]
 }
 
 for point in snapshot shard-half:7 shard-synced:4 before-manifest:4 manifest-written:4 \

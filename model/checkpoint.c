@@ -139,17 +139,23 @@ static pst_status make_copy(pst_checkpoint_writer *w, pst_error *err)
     return PST_OK;
 }
 
-static pst_status make_writer(const pst_env *env, const char *dir,
-                              pst_checkpoint_writer **writer, pst_error *err)
+static pst_status set_folder(pst_checkpoint_writer *w, const char *dir, pst_error *err)
 {
-    if (strlen(dir) >= PST_CHECKPOINT_PATH)
+    if (strlen(dir) >= sizeof w->dir)
         return pst_error_set(err, PST_EINVAL, "%.100s...: this path is too long", dir);
+    strcpy(w->dir, dir);
+    w->home = -1;
+    return PST_OK;
+}
+
+static pst_status make_writer(const pst_env *env, pst_checkpoint_writer **writer,
+                              pst_error *err)
+{
     pst_checkpoint_writer *w = pst_allocate(env, sizeof *w);
     if (w == NULL)
         return pst_error_no_memory(err, "a checkpoint's writer", sizeof *w);
     if (env != NULL)
         w->env = *env;
-    snprintf(w->dir, sizeof w->dir, "%s", dir);
     w->home = -1;
     *writer = w;
     return PST_OK;
@@ -160,11 +166,13 @@ static pst_status take(const pst_env *env, const char *dir, const pst_checkpoint
                        pst_checkpoint_writer **writer, pst_error *err)
 {
     pst_status status = PST_OK;
-    if (*writer == NULL && (status = make_writer(env, dir, writer, err)) != PST_OK)
+    if (*writer == NULL && (status = make_writer(env, writer, err)) != PST_OK)
         return status;
     pst_checkpoint_writer *w = *writer;
     if (w->under_way)
         return pst_error_set(err, PST_EINVAL, "%s: a save is under way", dir);
+    if (strcmp(w->dir, dir) != 0 && (status = set_folder(w, dir, err)) != PST_OK)
+        return status;
     w->state = *state;
     w->count = state->weight_count + state->optimizer_count;
     w->failure = (pst_error)PST_ERROR_INIT;

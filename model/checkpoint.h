@@ -86,8 +86,8 @@ typedef struct pst_checkpoint_writer pst_checkpoint_writer;
  * Copy the state and start to write it.
  * Owns:    *writer, made where it is NULL, is the caller's
  *          (pst_checkpoint_writer_destroy), also on errors. The copy is kept for the
- *          next begin. It is for one `dir`, and uses `env`'s memory here only: the
- *          thread takes malloc's.
+ *          next begin, which is of the same processes. `env` of the first call stays,
+ *          and its memory is used here only: the thread takes malloc's.
  * Errors:  PST_EINVAL: another save is under way, or no process holds a tensor;
  *          PST_EIO, PST_ENOMEM, PST_ESYSTEM.
  */

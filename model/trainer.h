@@ -159,6 +159,18 @@ PST_API pst_status pst_trainer_load_weights(pst_trainer *trainer, const char *pa
 /* Save to, and resume from, a folder: checkpoint.h. Resume sets the step. */
 PST_API pst_status pst_trainer_save(pst_trainer *trainer, const char *dir,
                                     pst_error *err);
+/*
+ * The same while training goes on, from a copy of the state: begin, then poll after
+ * each step, and finish before the next begin and at the end; pst_checkpoint_begin()
+ * and so on say the rest. Each tells of an error of the save under way; save, too, ends
+ * that first. pst_trainer_destroy() waits for it. Poll and finish do nothing where
+ * there is none.
+ */
+PST_API pst_status pst_trainer_save_begin(pst_trainer *trainer, const char *dir,
+                                          pst_error *err);
+PST_API pst_status pst_trainer_save_poll(pst_trainer *trainer, pst_error *err);
+PST_API pst_status pst_trainer_save_finish(pst_trainer *trainer, pst_error *err);
+
 PST_API pst_status pst_trainer_resume(pst_trainer *trainer, const char *dir,
                                       pst_error *err);
 

@@ -614,6 +614,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
     if (!trainer)
         return;
     const pst_env env = trainer->env;
+    pst_checkpoint_writer_destroy(trainer->writer);
     size_t bytes;
     const int left =
         trainer->pipeline ? pst_pipeline_abandoned(trainer->pipeline, &bytes) : 0;

@@ -123,7 +123,28 @@ pst_status pst_trainer_save(pst_trainer *trainer, const char *dir, pst_error *er
 {
     settings s;
     const pst_checkpoint state = state_of(trainer, &s);
+    const pst_status status = pst_checkpoint_finish(trainer->writer, err);
+    if (status != PST_OK)
+        return status;
     return pst_checkpoint_save(&trainer->env, dir, &state, err);
+}
+
+pst_status pst_trainer_save_begin(pst_trainer *trainer, const char *dir, pst_error *err)
+{
+    settings s;
+    const pst_checkpoint state = state_of(trainer, &s);
+    return pst_checkpoint_begin(&trainer->env, dir, &state, &trainer->writer, err);
+}
+
+pst_status pst_trainer_save_poll(pst_trainer *trainer, pst_error *err)
+{
+    int done;
+    return pst_checkpoint_poll(trainer->writer, &done, err);
+}
+
+pst_status pst_trainer_save_finish(pst_trainer *trainer, pst_error *err)
+{
+    return pst_checkpoint_finish(trainer->writer, err);
 }
 
 pst_status pst_trainer_resume(pst_trainer *trainer, const char *dir, pst_error *err)

@@ -3,6 +3,7 @@
 #ifndef PST_MODEL_TRAINER_STATE_H
 #define PST_MODEL_TRAINER_STATE_H
 
+#include <penstock/checkpoint.h>
 #include <penstock/trainer.h>
 
 #include "model/adamw.h"
@@ -50,6 +51,7 @@ struct pst_trainer {
     float *loss_scale;           /* [microbatches]                                  */
     pst__adamw_numbers *numbers; /* [updates, or 1]                                 */
 
+    pst_checkpoint_writer *writer; /* NULL: nothing has been saved while training    */
     pst_pipeline *pipeline;
     int train_program;
     int eval_program;

@@ -60,7 +60,7 @@ static void catch_stop_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static const pst_env environment = {.log = say_log};
+static const pst_env environment = {.log = train_faults_hear};
 
 /* A file that will be written at the end can be; nothing is left of the trial. */
 static pst_status try_target(const char *path, pst_error *err)
@@ -335,9 +335,26 @@ static pst_status one_step(run *r, pst_error *err)
     history_add(r->history, pst_trainer_pipeline(r->trainer));
     if (r->log != NULL && (status = train_log_step(r->log, &r->last, err)))
         return status;
-    if (s->checkpoint_every > 0 && r->last.step % s->checkpoint_every == 0)
-        return pst_trainer_save(r->trainer, s->checkpoint, err);
-    return PST_OK;
+    if (s->checkpoint_every == 0 || r->last.step % s->checkpoint_every != 0)
+        return pst_trainer_save_poll(r->trainer, err);
+    status = pst_trainer_save_finish(r->trainer, err);
+    if (status == PST_OK)
+        status = pst_trainer_save_begin(r->trainer, s->checkpoint, err);
+    return status;
+}
+
+/* What is being saved gets there, also where training has failed. */
+static pst_status end_saves(run *r, pst_status status, pst_error *err)
+{
+    const pipetrain_settings *s = r->settings;
+    const int64_t done = pst_trainer_steps(r->trainer);
+    const pst_status saved =
+        pst_trainer_save_finish(r->trainer, status == PST_OK ? err : NULL);
+    if (status != PST_OK || saved != PST_OK || s->checkpoint == NULL)
+        return status != PST_OK ? status : saved;
+    if (s->checkpoint_every > 0 && done % s->checkpoint_every == 0)
+        return PST_OK; /* saved by the step itself */
+    return pst_trainer_save(r->trainer, s->checkpoint, err);
 }
 
 static pst_status train(run *r, pst_error *err)
@@ -356,12 +373,7 @@ static pst_status train(run *r, pst_error *err)
             progress_step(&progress, &r->last);
     }
     progress_end(&progress);
-    if (status != PST_OK || s->checkpoint == NULL)
-        return status;
-    int64_t done = pst_trainer_steps(r->trainer);
-    if (s->checkpoint_every > 0 && done % s->checkpoint_every == 0)
-        return PST_OK; /* saved by the step itself */
-    return pst_trainer_save(r->trainer, s->checkpoint, err);
+    return end_saves(r, status, err);
 }
 
 static pst_status print_sample(run *r, pst_error *err)

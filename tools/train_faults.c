@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* train_faults.c - puts faults and checks around stages and the data reader. */
 #include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/say.h"
 #include "tools/train_faults.h"
@@ -49,6 +52,26 @@ pst_status train_faults_data(train_faults *faults, int64_t step, pst_error *err)
                                  own.text);
     }
     return PST_OK;
+}
+
+void train_faults_hear(void *user, pst_log_level level, const char *text)
+{
+    static const char start[] = "save point ";
+    static int64_t times; /* one save at a time tells of its points */
+    const size_t length = sizeof start - 1;
+    if (level != PST_LOG_TRACE || strncmp(text, start, length) != 0) {
+        say_log(user, level, text);
+        return;
+    }
+    const char *where = getenv("PENSTOCK_KILL_AT"), *point = text + length;
+    if (where == NULL || strncmp(where, point, strlen(point)) != 0)
+        return;
+    const char *rest = where + strlen(point);
+    if (*rest != '\0' && *rest != ':')
+        return;
+    times++;
+    if (*rest == '\0' || strtoll(rest + 1, NULL, 10) == times)
+        raise(SIGKILL);
 }
 
 void train_faults_warn(const train_faults *faults)

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include <penstock/env.h>
 #include <penstock/fault.h>
 #include <penstock/finite.h>
 #include <penstock/schedule.h>
@@ -29,6 +30,10 @@ pst_status train_faults_decorate(void *faults, pst_stage *stages, int count,
 
 /* Those of op=data that are due in `step`, from 1. */
 pst_status train_faults_data(train_faults *faults, int64_t step, pst_error *err);
+
+/* For pst_env.log: as say_log(), but PENSTOCK_KILL_AT=POINT or POINT:N kills the
+ * program when a save comes to that point, or does so for the N-th time. */
+void train_faults_hear(void *user, pst_log_level level, const char *text);
 
 /* At the end of a run: warns where some never struck. */
 void train_faults_warn(const train_faults *faults);

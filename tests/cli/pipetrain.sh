@@ -202,6 +202,28 @@ for logged in 2 9 23; do
         "$(echo killed/* | sed 's|killed/||g')"
 done
 
+# kills POINT: of a save, and the run with it.
+# shellcheck disable=SC2317 # true_that calls it
+kills() {
+    PENSTOCK_KILL_AT=$1 start_train --steps 120 --checkpoint killed --checkpoint-every 1
+    wait $! && kills_status=0 || kills_status=$?
+    [ $kills_status -eq 137 ]
+}
+
+for point in snapshot shard-half:7 shard-synced:4 before-manifest:4 manifest-written:4 \
+    before-rename:5 renamed:5 pruning:2; do
+    rm -rf killed
+    true_that "killed at $point" kills "$point"
+    # Where it was killed in its first save there is nothing to go on from.
+    resume=--resume
+    [ "$point" != snapshot ] || resume=
+    # shellcheck disable=SC2086 # no word or one
+    same "killed at $point, then resumed" "$whole" \
+        "$(digest --steps 120 --checkpoint killed --checkpoint-every 1 $resume)"
+    same "killed at $point: what is left" 'step-00000119 step-00000120' \
+        "$(echo killed/* | sed 's|killed/||g')"
+done
+
 # ---- other outputs ----------------------------------------------------------
 
 rm log

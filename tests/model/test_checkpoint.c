@@ -74,6 +74,58 @@ START_TEST(a_resumed_run_has_the_bits_of_an_unbroken_one)
 }
 END_TEST
 
+/* Steps go on while the state from before them is written. */
+START_TEST(a_save_under_way_has_the_state_that_it_began_with)
+{
+    const small how = how_with("1f1b", 2);
+    char saved[65], found[65], ends[65];
+    pst_error err = PST_ERROR_INIT;
+    pst_trainer *trainer = small_trainer(&how);
+    ck_assert_int_eq(pst_trainer_save_poll(trainer, &err), PST_OK);
+    for (int i = 1; i <= 3; i++) {
+        train(trainer, &how, 1);
+        ck_assert_msg(pst_trainer_save_finish(trainer, &err) == PST_OK, "%s", err.text);
+        pst_trainer_digest(trainer, saved);
+        ck_assert_msg(pst_trainer_save_begin(trainer, dir, &err) == PST_OK, "%s",
+                      err.text);
+    }
+    for (int i = 0; i < 3; i++) {
+        train(trainer, &how, 1);
+        ck_assert_msg(pst_trainer_save_poll(trainer, &err) == PST_OK, "%s", err.text);
+    }
+    pst_trainer_digest(trainer, ends);
+    pst_trainer_destroy(trainer); /* which waits */
+    ck_assert(!exists("step-00000001"));
+    ck_assert(exists("step-00000002"));
+
+    trainer = small_trainer(&how);
+    ck_assert_msg(pst_trainer_resume(trainer, dir, &err) == PST_OK, "%s", err.text);
+    ck_assert_int_eq(pst_trainer_steps(trainer), 3);
+    ck_assert_str_eq(pst_trainer_digest(trainer, found), saved);
+    train(trainer, &how, 3);
+    ck_assert_str_eq(pst_trainer_digest(trainer, found), ends);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
+START_TEST(what_a_thread_could_not_write_is_told_later)
+{
+    const small how = how_with("1f1b", 1);
+    pst_error err = PST_ERROR_INIT;
+    pst_trainer *trainer = small_trainer(&how);
+    must_save(trainer);
+    train(trainer, &how, 1);
+    write_file(in_folder(dir, "step-00000001"), "in the way", 10);
+    ck_assert_msg(pst_trainer_save_begin(trainer, dir, &err) == PST_OK, "%s", err.text);
+    ck_assert_int_eq(pst_trainer_save(trainer, dir, &err), PST_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, "step-00000001"));
+    ck_assert(exists("step-00000000/manifest.json"));
+    err = (pst_error)PST_ERROR_INIT;
+    ck_assert_int_eq(pst_trainer_save_finish(trainer, &err), PST_OK);
+    pst_trainer_destroy(trainer);
+}
+END_TEST
+
 START_TEST(two_newest_are_kept)
 {
     const small how = how_with("1f1b", 1);
@@ -299,6 +351,8 @@ Suite *pst_test_suite(void)
     tcase_set_timeout(all, 240);
     tcase_add_checked_fixture(all, set_up, tear_down);
     tcase_add_loop_test(all, a_resumed_run_has_the_bits_of_an_unbroken_one, 0, 3);
+    tcase_add_test(all, a_save_under_way_has_the_state_that_it_began_with);
+    tcase_add_test(all, what_a_thread_could_not_write_is_told_later);
     tcase_add_test(all, two_newest_are_kept);
     tcase_add_loop_test(all, a_damaged_checkpoint_is_passed_over, 0, 3);
     tcase_add_test(all, damage_with_nothing_older_is_an_error_and_changes_nothing);

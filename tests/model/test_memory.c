@@ -294,6 +294,19 @@ static pst_status save(void *user, pst_error *err)
     return pst_trainer_save(((working *)user)->m.trainer, run, err);
 }
 
+/* The thread's own memory is malloc's. */
+static pst_status save_in_two_halves(void *user, pst_error *err)
+{
+    pst_checkpoint state = {.step = 7};
+    pst_checkpoint_writer *writer = NULL;
+    state.weights =
+        pst_trainer_weights(((working *)user)->m.trainer, &state.weight_count);
+    const pst_status begun = pst_checkpoint_begin(&env, run, &state, &writer, err);
+    const pst_status ended = pst_checkpoint_finish(writer, err);
+    pst_checkpoint_writer_destroy(writer);
+    return begun != PST_OK ? begun : ended;
+}
+
 static pst_status resume(void *user, pst_error *err)
 {
     return pst_trainer_resume(((working *)user)->m.trainer, run, err);
@@ -317,6 +330,17 @@ static void digest_of_newest(char digest[65], int steps)
     pst_trainer_digest(other.m.trainer, digest);
     undo(&other.m);
 }
+
+START_TEST(a_save_in_two_halves_can_be_begun_again)
+{
+    working w = start_work(0);
+    ck_assert_int_gt(fail_each(save_in_two_halves, NULL, &w), 8);
+    ck_assert_str_eq(names_in(run), "step-00000007");
+    ck_assert_str_eq(names_in(in_folder(run, "step-00000007")),
+                     "manifest.json model.safetensors optimizer.safetensors");
+    undo(&w.m);
+}
+END_TEST
 
 START_TEST(a_checkpoint_is_saved_whole_or_not_at_all)
 {
@@ -473,6 +497,7 @@ Suite *pst_test_suite(void)
     tcase_add_checked_fixture(all, set_up, tear_down);
     tcase_add_loop_test(all, a_trainer_is_made_whole_or_not_at_all, 0, KINDS);
     tcase_add_loop_test(all, runs_take_no_memory_or_can_be_tried_again, 0, KINDS);
+    tcase_add_test(all, a_save_in_two_halves_can_be_begun_again);
     tcase_add_test(all, a_checkpoint_is_saved_whole_or_not_at_all);
     tcase_add_test(all, a_run_is_resumed_whole_or_not_at_all);
     tcase_add_test(all, a_folder_is_tried);

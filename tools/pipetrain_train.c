@@ -343,11 +343,20 @@ static pst_status one_step(run *r, pst_error *err)
     return status;
 }
 
+/* What one process alone has found ends the calls that the others are in. */
+static void tell_others(const run *r, pst_status status, const pst_error *err)
+{
+    const pst_transport *t = r->processes.transport;
+    if (t != NULL && status != PST_OK && status != PST_EPEER)
+        t->fail(t->self, err->text);
+}
+
 /* What is being saved gets there, also where training has failed. */
 static pst_status end_saves(run *r, pst_status status, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     const int64_t done = pst_trainer_steps(r->trainer);
+    tell_others(r, status, err);
     const pst_status saved =
         pst_trainer_save_finish(r->trainer, status == PST_OK ? err : NULL);
     if (status != PST_OK || saved != PST_OK || s->checkpoint == NULL)
@@ -466,8 +475,7 @@ static int fail(run *r, const pst_error *err)
     const int status = err->status == PST_EPEER ? 1 : say_failure(err);
     if (err->status != PST_EPEER)
         print_ranks(r);
-    if (r->processes.transport != NULL && err->status != PST_EPEER)
-        r->processes.transport->fail(r->processes.transport->self, err->text);
+    tell_others(r, err->status, err);
     if (r->processes.transport != NULL)
         return processes_fail(&r->processes, status);
     if (r->trainer != NULL &&

@@ -184,7 +184,7 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
     if (t == NULL)
         return PST_OK;
     const int count = t->processes;
-    int *counts = calloc(2 * (size_t)count, sizeof *counts), *order = counts + count;
+    int *counts = calloc(2 * (size_t)count, sizeof *counts);
     free(own->process_of_rank);
     own->process_of_rank = calloc((size_t)ranks, sizeof *own->process_of_rank);
     if (counts == NULL || own->process_of_rank == NULL) {
@@ -196,6 +196,7 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
         status = read_workers(workers, count, ranks, counts, err);
     for (int i = 0; i < count && workers == NULL; i++)
         counts[i] = ranks / count + (i < ranks % count);
+    int *order = counts + count;
     order_by_host(t, order);
     for (int i = 0, rank = 0; status == PST_OK && i < count; i++)
         for (int k = 0; k < counts[i]; k++)

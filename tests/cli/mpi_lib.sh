@@ -20,6 +20,7 @@ ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS+:$ASAN_OPTIONS}
 export ASAN_OPTIONS
 
 # More processes than cores, by any user.
+# shellcheck disable=SC2034 # for who reads this
 case $MPI_NAME in
 openmpi)
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

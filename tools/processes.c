@@ -62,9 +62,9 @@ static pst_status refuse_mixture(const pst_transport *t, const likeness *all, in
     return pst_error_set(
         err, PST_EINVAL,
         "%s has kernels for %s and %s for %s, which round differently; "
-        "PENSTOCK_KERNELS=%s on all would work, or --allow-mixed, with "
-        "other bits than either alone",
-        first, a->kernels, second, b->kernels, a->kernels);
+        "CPUs of one kind would work, or --allow-mixed, with other bits than either "
+        "alone",
+        first, a->kernels, second, b->kernels);
 }
 
 pst_status processes_compare(processes *own, int allow, pst_error *err)

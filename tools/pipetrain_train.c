@@ -477,7 +477,7 @@ static int fail(run *r, const pst_error *err)
         print_ranks(r);
     tell_others(r, err->status, err);
     if (r->processes.transport != NULL)
-        return processes_fail(&r->processes, status);
+        return processes_fail(&r->processes, status, err->status != PST_EPEER);
     if (r->trainer != NULL &&
         pst_pipeline_abandoned(pst_trainer_pipeline(r->trainer), &bytes) > 0) {
         train_log_close(r->log);

@@ -2,6 +2,7 @@
 /* processes.c - what the processes of a run tell each other before and after it. */
 #include "tools/processes.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,7 +236,9 @@ void processes_leave(processes *own)
     free(own->process_of_rank);
 }
 
-int processes_fail(processes *own, int status)
+int processes_fail(processes *own, int status, int told)
 {
+    if (!told)
+        poll(NULL, 0, 2000);
     return launch_fail(&own->launch, status);
 }

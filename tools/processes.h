@@ -43,9 +43,11 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
 pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,
                                    int ranks, pst_error *err);
 
-/* The end of a run that went well; of one that did not, which has been told. Returns
- * `status`. */
+/* The end of a run that went well. */
 void processes_leave(processes *own);
-int processes_fail(processes *own, int status);
+
+/* The end of all processes, and of the job. `told` 0: another has failed, and still has
+ * to say so: it ends this one, or is given 2 s. Returns `status`. */
+int processes_fail(processes *own, int status, int told);
 
 #endif

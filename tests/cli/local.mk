@@ -21,7 +21,8 @@ dist_check_SCRIPTS += \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
 	%D%/quota.sh \
-	%D%/steady.sh
+	%D%/steady.sh \
+	%D%/two_hosts.sh
 TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
@@ -35,4 +36,5 @@ TESTS += \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
 	%D%/quota.sh \
-	%D%/steady.sh
+	%D%/steady.sh \
+	%D%/two_hosts.sh

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # mpi.sh - pipetrain on several processes of this machine: what one process does.
+tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
-. "${srcdir:-.}/tests/cli/mpi_lib.sh"
+. "$tests/mpi_lib.sh"
 make_text 200 >text
 program=$(command -v pipetrain)
 

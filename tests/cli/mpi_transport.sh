@@ -4,11 +4,12 @@
 # found by configure starts here: what should work, and what all of them say when not.
 #
 # PENSTOCK_MPI_LARGE=1 sends a message of more than 2 GiB too, which needs 5 GiB.
-# shellcheck source=tests/cli/lib.sh disable=SC1091
+tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 program=$(cd "${top_builddir:-.}" && pwd)/tests/stages/mpi_transport
+# shellcheck source=tests/cli/lib.sh disable=SC1091
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
-. "${srcdir:-.}/tests/cli/mpi_lib.sh"
+. "$tests/mpi_lib.sh"
 
 # launch PROCESSES ARGUMENT...
 launch() {

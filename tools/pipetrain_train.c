@@ -440,15 +440,18 @@ static int report_stop(const run *r)
     int64_t done = pst_trainer_steps(r->trainer);
     if (!r->processes.leads)
         return s->checkpoint == NULL;
+    char who[32] = "another process's signal";
+    if (stop_signal != 0)
+        snprintf(who, sizeof who, "signal %d", (int)stop_signal);
     if (s->checkpoint == NULL) {
-        say_error("stopped by signal %d after step %" PRId64
+        say_error("stopped by %s after step %" PRId64
                   "; nothing was saved, since there is no --checkpoint DIR",
-                  (int)stop_signal, done);
+                  who, done);
         return 1;
     }
-    printf("stopped by signal %d after step %" PRId64
+    printf("stopped by %s after step %" PRId64
            "; the checkpoint is in %s, go on with --resume\n",
-           (int)stop_signal, done, s->checkpoint);
+           who, done, s->checkpoint);
     return 0;
 }
 

@@ -95,10 +95,10 @@ same 'saved by 3, resumed alone on one stage' "$whole" \
 # ---- words ------------------------------------------------------------------
 
 expect 1 '' - on 2 --data nothing.txt --stages 2
-same 'one process says it' 1 "$(grep -c '^pipetrain: nothing.txt: No such file' ../err)"
+same 'one process says it' 1 "$(grep -c '^pipetrain: process 0 on .*: nothing.txt: No such file' ../err)"
 expect 1 '' - on 2 --stages 9
 same 'one process says it' 1 "$(grep -c '9 stages for 8 layers' ../err)"
-expect 1 '' '~*--workers 3,2: it is a number for each of 2 processes, as in 2,1, and they add up to the 4 ranks*' \
+expect 1 '' '~pipetrain: process 0 on *: --workers 3,2: it is a number for each of 2 processes, as in 2,1, and they add up to the 4 ranks*' \
     on 2 --stages 4 --workers 3,2
 expect 1 '' 'pipetrain: --workers 1,1: there is one process; a launcher of MPI, as in '"'mpirun -np 2'"', starts several' \
     alone --stages 2 --workers 1,1

@@ -478,6 +478,13 @@ static int fail(run *r, const pst_error *err)
     const int status = err->status == PST_EPEER ? 1 : say_failure(err);
     if (err->status != PST_EPEER)
         print_ranks(r);
+    /* A launcher may lose the last words of a process that aborts. */
+    if (r->processes.agreed) {
+        close_run(r);
+        crash_ignore();
+        processes_leave(&r->processes);
+        return status;
+    }
     tell_others(r, err->status, err);
     if (r->processes.transport != NULL)
         return processes_fail(&r->processes, status, err->status != PST_EPEER);

@@ -94,7 +94,7 @@ pst_status processes_compare(processes *own, int allow, pst_error *err)
     return status;
 }
 
-pst_status processes_agree(const processes *own, pst_status status, pst_error *err)
+pst_status processes_agree(processes *own, pst_status status, pst_error *err)
 {
     pst_error found = PST_ERROR_INIT;
     if (own->transport == NULL || status == PST_EPEER)
@@ -103,6 +103,7 @@ pst_status processes_agree(const processes *own, pst_status status, pst_error *e
     const pst_status agreed = pst_transport_agree(own->transport, &here, &found);
     if (agreed == PST_OK)
         return PST_OK;
+    own->agreed = own->transport->failure(own->transport->self) == NULL;
     if (!own->leads)
         found.status = PST_EPEER;
     *err = found;

@@ -23,6 +23,7 @@ typedef struct processes {
     int *process_of_rank;     /* of processes_place()                          */
     int leads;                /* the one that prints and writes files           */
     int mixed;                /* not all are alike, and that was allowed        */
+    int agreed;               /* all know of a failure, and end by themselves   */
 } processes;
 
 /* Find the others; before threads are started. Zeroed before. Errors: as launch_open().
@@ -38,7 +39,7 @@ pst_status processes_likeness(const processes *own, likeness *all, pst_error *er
 
 /* All go on, or none: `status` and `err` become those of the first process that has
  * found something, on the one that prints, and PST_EPEER on the others. */
-pst_status processes_agree(const processes *own, pst_status status, pst_error *err);
+pst_status processes_agree(processes *own, pst_status status, pst_error *err);
 
 /*
  * Which process runs each of `ranks` ranks, into own->process_of_rank. `workers` NULL:

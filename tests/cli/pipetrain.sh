@@ -187,13 +187,21 @@ same 'SIGTERM without --checkpoint' \
     "pipetrain: stopped by signal 15 after step $(wc -l <log | tr -d ' '); nothing was saved, since there is no --checkpoint DIR" \
     "$(cat ../err)"
 
-# Killed at any moment, some whole checkpoint is there.
+# until_saved: the run in the background has saved a whole checkpoint, or has ended.
+until_saved() {
+    while set -- killed/step-????????; ! [ -e "$1" ] && kill -0 $! 2>/dev/null; do
+        sleep 0.02 2>/dev/null || sleep 1
+    done
+}
+
+# Killed at any moment after the first save, some whole checkpoint is there.
 whole=$(digest --steps 120)
 for logged in 2 9 23; do
     rm -rf killed
     : >log
     start_train --steps 120 --log log --checkpoint killed --checkpoint-every 1
     until_logged $logged
+    until_saved
     kill -KILL $! 2>/dev/null || :
     wait $! 2>/dev/null || :
     same "SIGKILL after $logged steps, then resumed" "$whole" \

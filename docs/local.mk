@@ -9,4 +9,5 @@ dist_man_MANS += \
 	%D%/pipetrain.1
 
 dist_doc_DATA += \
-	%D%/ARCHITECTURE.md
+	%D%/ARCHITECTURE.md \
+	%D%/running-on-several-hosts.md

@@ -14,6 +14,7 @@ dist_check_SCRIPTS += \
 	%D%/binding.sh \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
+	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_transport.sh \
@@ -29,6 +30,7 @@ TESTS += \
 	%D%/binding.sh \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
+	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_transport.sh \

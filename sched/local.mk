@@ -46,6 +46,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/gen_zb_hand.c \
 	%D%/gen_zb_v.c \
 	%D%/greedy.c \
+	%D%/links.c \
 	%D%/lower.c \
 	%D%/ops.c \
 	%D%/os.c \
@@ -67,6 +68,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/flight.h \
 	%D%/generator.h \
 	%D%/greedy.h \
+	%D%/links.h \
 	%D%/looped.h \
 	%D%/lower_in_time.h \
 	%D%/os.h \

@@ -37,8 +37,8 @@ static void print_links(const pst_simulation *s)
     for (int i = 0; i < s->hosts * s->hosts; i++) {
         if (s->link_busy[i] == 0)
             continue;
-        printf("%-14sfrom host %d to host %d: kept for %g (%.1f %% of the makespan), "
-               "at most %g waited for\n",
+        printf("%-14sfrom host %d to host %d: kept for %g (%.1f %% of the makespan); "
+               "a message waited for %g at most\n",
                word, i / s->hosts, i % s->hosts, s->link_busy[i],
                100 * s->link_busy[i] / s->makespan, s->link_wait[i]);
         word = "";

@@ -14,8 +14,8 @@
  *
  * Usage: bench_network [-p RANKS] [-m MICROBATCHES] [-r RUNS] [--message-bytes N]
  *                      [--times F,I,W] [--place P,P,...]... [KIND...]
- *        Times are in milliseconds; a placement has a process for each rank, as in
- *        0,0,1,1, and may be given several times.
+ *        Times are in milliseconds, of a rank and microbatch; a placement has a process
+ * for each rank, as in 0,0,1,1, and may be given several times.
  */
 #include <getopt.h>
 #include <math.h>
@@ -63,6 +63,7 @@ typedef struct one_case {
     const int *process_of_rank;
     const char *place; /* as given                                              */
     pst_schedule *schedule;
+    double share; /* of a rank's time that each of its stages takes              */
     pst_pipeline *pipeline;
     double ms[RUNS_AT_MOST];
     double measured;  /* the median, ms                                          */
@@ -281,22 +282,22 @@ static void pass_time(double ns)
 
 static pst_status forward(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[0]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[0]);
     return PST_OK;
 }
 
 static pst_status backward_input(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[1]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[1]);
     return PST_OK;
 }
 
 static pst_status backward_weight(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[2]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[2]);
     return PST_OK;
 }
 
@@ -317,6 +318,8 @@ static int make_schedule(one_case *c)
             printf("%s: %s\n", c->kind, error.text);
         return 0;
     }
+    c->share = (double)setting.ranks * pst_schedule_replicas(c->schedule) /
+               pst_schedule_stages(c->schedule) / pst_schedule_slices(c->schedule);
     return 1;
 }
 
@@ -336,7 +339,8 @@ static void make_pipeline(one_case *c)
         const int first = pst_schedule_previous_stage(schedule, s) < 0;
         const int last = pst_schedule_next_stage(schedule, s) < 0;
         rank_of_stage[s] = pst_schedule_rank_of(schedule, s);
-        table[s] = (pst_stage){.input_bytes = first ? 0 : setting.bytes,
+        table[s] = (pst_stage){.self = &c->share,
+                               .input_bytes = first ? 0 : setting.bytes,
                                .output_bytes = last ? 0 : setting.bytes,
                                .weight_bytes = 64,
                                .gradient_count = 16,
@@ -394,7 +398,7 @@ static double simulated_ms(const one_case *c, const network *n, int linked)
     for (int k = 0; k < 3; k++) {
         times[k] = get_memory(stages, sizeof **times);
         for (size_t s = 0; s < stages; s++)
-            times[k][s] = setting.ns[k];
+            times[k][s] = c->share * setting.ns[k];
     }
     const pst_network hosts = {.hosts = machines, .host_of_rank = host_of_rank};
     const pst_costs costs = {.forward = times[0],

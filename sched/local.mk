@@ -46,8 +46,8 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/gen_zb_hand.c \
 	%D%/gen_zb_v.c \
 	%D%/greedy.c \
-	%D%/links.c \
 	%D%/lower.c \
+	%D%/network.c \
 	%D%/ops.c \
 	%D%/os.c \
 	%D%/pull.c \
@@ -68,9 +68,9 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/flight.h \
 	%D%/generator.h \
 	%D%/greedy.h \
-	%D%/links.h \
 	%D%/looped.h \
 	%D%/lower_in_time.h \
+	%D%/network.h \
 	%D%/os.h \
 	%D%/pull.h \
 	%D%/row.h \

@@ -8,7 +8,7 @@
  * depend on inputs alone.
  *
  * Messages between hosts do not arrive by themselves, since the order in which they go
- * onto a link matters. They wait (links.h) until no rank can go on; then the earliest
+ * onto a link matters. They wait (network.h) until no rank can go on; then the earliest
  * goes. None that is earlier can come, as whatever is made from now on is made of what
  * has yet to arrive.
  */
@@ -18,7 +18,7 @@
 
 #include <penstock/simulate.h>
 
-#include "sched/links.h"
+#include "sched/network.h"
 
 /* An input that is not there; times are never negative. */
 #define ABSENT (-1.0)
@@ -35,18 +35,18 @@ typedef struct state {
     double (*duration)(void *user, pst_action action); /* NULL: `cost`          */
     void *duration_user;
     double pair;
-    double hop;        /* from the end of an action to its use on another rank   */
-    int *rank_of;      /* [stages]                                               */
-    double *forward;   /* [iterations][stages][m] when F ended, or ABSENT        */
-    double *backward;  /* the same of B or I                                    */
-    double *moved;     /* and when EVICT ended, or what LOAD asked for is back;
-                          NULL: the list evicts nothing                         */
-    pst__links *links; /* NULL: no hosts, and neither are the next two           */
-    double *came;      /* [2][half] when the messages of `forward` and `backward` are
-                          where they are used, or ABSENT                        */
-    double *asked;     /* with `moved`: when LOAD asked for what is still on its
-                          way to the partner, or ABSENT                         */
-    pst_status status; /* PST_ENOMEM: it was missing in the midst               */
+    double hop;          /* from the end of an action to its use on another rank   */
+    int *rank_of;        /* [stages]                                               */
+    double *forward;     /* [iterations][stages][m] when F ended, or ABSENT        */
+    double *backward;    /* the same of B or I                                    */
+    double *moved;       /* and when EVICT ended, or what LOAD asked for is back;
+                            NULL: the list evicts nothing                         */
+    pst__network *links; /* NULL: no hosts, and neither are the next two           */
+    double *came;        /* [2][half] when the messages of `forward` and `backward` are
+                            where they are used, or ABSENT                        */
+    double *asked;       /* with `moved`: when LOAD asked for what is still on its
+                            way to the partner, or ABSENT                         */
+    pst_status status;   /* PST_ENOMEM: it was missing in the midst               */
     pst_error *err;
     size_t *next;    /* [ranks] actions done, over all iterations              */
     double *free_at; /* [ranks]                                                */
@@ -108,7 +108,7 @@ static pst_status allocate_result(state *s, pst_error *err)
 }
 
 /* `links` has to live as long as `s`. */
-static pst_status set_network(state *s, pst__links *links, const pst_costs *costs,
+static pst_status set_network(state *s, pst__network *links, const pst_costs *costs,
                               pst_error *err)
 {
     pst_simulation *r = s->result;
@@ -124,7 +124,7 @@ static pst_status set_network(state *s, pst__links *links, const pst_costs *cost
     if (r->link_busy == NULL || r->link_wait == NULL)
         return pst_error_no_memory(err, "links", count * sizeof *r->link_busy);
     s->links = links;
-    return pst__links_init(links, s->env, costs, r->link_busy, r->link_wait, err);
+    return pst__network_init(links, s->env, costs, r->link_busy, r->link_wait, err);
 }
 
 static pst_status allocate_messages(state *s, int evicts, pst_error *err)
@@ -220,8 +220,8 @@ static double arrival(const state *s, size_t what, int maker, int rank)
     if (made == ABSENT || s->rank_of[maker] == rank)
         return made;
     if (s->links != NULL)
-        return pst__links_cross(s->links, s->rank_of[maker], rank) ? s->came[what]
-                                                                   : made;
+        return pst__network_cross(s->links, s->rank_of[maker], rank) ? s->came[what]
+                                                                     : made;
     return made + s->hop;
 }
 
@@ -274,14 +274,14 @@ static void wake(state *s, int rank, size_t made)
 static void send(state *s, double ready, int from, int to, size_t what)
 {
     if (s->status == PST_OK)
-        s->status = pst__links_push(s->links, ready, from, to, what, s->err);
+        s->status = pst__network_push(s->links, ready, from, to, what, s->err);
 }
 
 /* What `stage` made at `end` goes to where `user` is, a stage or -1. */
 static void hand_on(state *s, int stage, int user, size_t what, double end)
 {
     const int from = s->rank_of[stage], to = user >= 0 ? s->rank_of[user] : -1;
-    if (s->links != NULL && to >= 0 && pst__links_cross(s->links, from, to))
+    if (s->links != NULL && to >= 0 && pst__network_cross(s->links, from, to))
         send(s, end, from, to, what);
     else
         wake(s, to, what);
@@ -335,7 +335,7 @@ static void move(state *s, size_t iteration, pst_action action, int rank, double
     const size_t own = key(s, iteration, action.stage, action.microbatch);
     const int partner = pst_schedule_partner(s->schedule, rank);
     double *moved = &s->moved[own];
-    if (s->links != NULL && partner >= 0 && pst__links_cross(s->links, rank, partner))
+    if (s->links != NULL && partner >= 0 && pst__network_cross(s->links, rank, partner))
         move_over_link(s, action.op, own, rank, partner, now);
     else if (action.op == PST_OP_EVICT)
         *moved = now;
@@ -363,7 +363,7 @@ static int carry(state *s)
     pst__message message;
     double arrival;
     if (s->links == NULL || s->status != PST_OK ||
-        !pst__links_pop(s->links, &message, &arrival))
+        !pst__network_pop(s->links, &message, &arrival))
         return 0;
     if (message.what >= 2 * s->half) {
         arrive_moved(s, &message, arrival);
@@ -575,7 +575,7 @@ static void destroy_state(state *s)
     pst_release(s->env, s->came);
     pst_release(s->env, s->asked);
     if (s->links != NULL)
-        pst__links_fini(s->links);
+        pst__network_fini(s->links);
     pst_release(s->env, s->next);
     pst_release(s->env, s->free_at);
     pst_release(s->env, s->waits);
@@ -608,7 +608,7 @@ pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
     result->microbatches = pst_schedule_total_microbatches(schedule);
     result->iterations = costs->iterations > 0 ? costs->iterations : 1;
     state s = {.env = env, .schedule = schedule, .result = result, .err = err};
-    pst__links links;
+    pst__network links;
     pst_status status;
     if ((status = check_costs(&s, costs, err)) || (status = allocate_result(&s, err)) ||
         (status = set_network(&s, &links, costs, err)) ||

@@ -19,10 +19,10 @@
 PST_BEGIN_DECLS
 
 /* From one host to one other; the way back is a link of its own. */
-typedef struct pst_link {
+typedef struct pst_network_link {
     double latency;   /* from when the last byte has left to when it is there    */
     double bandwidth; /* bytes per unit of time; above 0, INFINITY: no limit     */
-} pst_link;
+} pst_network_link;
 
 /*
  * Which hosts there are. A message goes onto the link of its two hosts as soon as it is
@@ -33,8 +33,8 @@ typedef struct pst_link {
 typedef struct pst_network {
     int hosts;               /* 1 to as many as ranks                            */
     const int *host_of_rank; /* [ranks], each 0 to hosts - 1                     */
-    const pst_link *links;   /* [hosts][hosts], from x hosts + to; NULL: each has
-                                the latency and bandwidth of pst_costs           */
+    const pst_network_link *links; /* [hosts][hosts], from x hosts + to; NULL: each has
+                              the latency and bandwidth of pst_costs           */
 } pst_network;
 
 /* Zeroed means: every F, I and W takes 1 and messages take no time. */

@@ -383,7 +383,7 @@ holds bandwidth 'costs         F 1, I 1, W 1, latency 0, 4 bytes at 8 a unit'
 holds bandwidth 'makespan      14'
 
 # Each message keeps the link for 2; the second of them, ready at 2, goes at 3. By hand
-# in tests/sched/test_links.c.
+# in tests/sched/test_network.c.
 set -- gpipe -p 2 -m 2 --latency 1 --bandwidth 50 --message-bytes 100
 expect 0 - '' pipesim stats "$@" --hosts 2
 holds hosts 'costs         F 1, I 1, W 1, latency 1, 100 bytes at 50 a unit, hosts 2'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - messages between hosts: each link carries one after the other.
+ * network.h - messages between hosts: each link carries one after the other.
  *
  * A message goes onto its link when it is ready and the link is free, and keeps it for
  * bytes / bandwidth; it arrives the link's latency later. Links of the two directions
@@ -9,8 +9,8 @@
  * The caller pops a message only when no other that it may still push is ready earlier;
  * so links are filled in the order of readiness.
  */
-#ifndef PST_SCHED_LINKS_H
-#define PST_SCHED_LINKS_H
+#ifndef PST_SCHED_NETWORK_H
+#define PST_SCHED_NETWORK_H
 
 #include <penstock/simulate.h>
 
@@ -23,7 +23,7 @@ typedef struct pst__message {
     int from, to; /* ranks        */
 } pst__message;
 
-typedef struct pst__links {
+typedef struct pst__network {
     const pst_env *env;
     const pst_network *network;
     double latency, occupied; /* of a link of `costs`, where there are no others   */
@@ -31,23 +31,24 @@ typedef struct pst__links {
     double *free_at, *busy, *wait; /* [hosts][hosts]; the last two are the caller's */
     pst__message *heap;            /* the earliest first                           */
     size_t count, room, pushed;
-} pst__links;
+} pst__network;
 
 /* `costs` is borrowed until fini, and its network is one.
  * Errors: PST_ENOMEM; fini is due then as well. */
-pst_status pst__links_init(pst__links *l, const pst_env *env, const pst_costs *costs,
-                           double *busy, double *wait, pst_error *err);
-void pst__links_fini(pst__links *l);
+pst_status pst__network_init(pst__network *l, const pst_env *env,
+                             const pst_costs *costs, double *busy, double *wait,
+                             pst_error *err);
+void pst__network_fini(pst__network *l);
 
 /* Is there a link between the hosts of these ranks? */
-int pst__links_cross(const pst__links *l, int from, int to);
+int pst__network_cross(const pst__network *l, int from, int to);
 
 /* Errors: PST_ENOMEM. */
-pst_status pst__links_push(pst__links *l, double ready, int from, int to, size_t what,
-                           pst_error *err);
+pst_status pst__network_push(pst__network *l, double ready, int from, int to,
+                             size_t what, pst_error *err);
 
 /* False: there is none. Otherwise the earliest, and when it arrives. */
-int pst__links_pop(pst__links *l, pst__message *message, double *arrival);
+int pst__network_pop(pst__network *l, pst__message *message, double *arrival);
 
 /* PST_EINVAL where a network cannot be one of so many ranks. */
 pst_status pst__network_check(const pst_network *network, int ranks, pst_error *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* links.c - a heap of messages, and when each link is free. */
+/* network.c - a heap of messages, and when each link is free. */
 #include <math.h>
 
-#include "sched/links.h"
+#include "sched/network.h"
 
 static pst_status check_link(const pst_network *n, int from, int to, pst_error *err)
 {
-    const pst_link *link = &n->links[from * n->hosts + to];
+    const pst_network_link *link = &n->links[from * n->hosts + to];
     if (!(link->latency >= 0) || isinf(link->latency))
         return pst_error_set(
             err, PST_EINVAL,
@@ -37,15 +37,16 @@ pst_status pst__network_check(const pst_network *n, int ranks, pst_error *err)
     return PST_OK;
 }
 
-pst_status pst__links_init(pst__links *l, const pst_env *env, const pst_costs *costs,
-                           double *busy, double *wait, pst_error *err)
+pst_status pst__network_init(pst__network *l, const pst_env *env,
+                             const pst_costs *costs, double *busy, double *wait,
+                             pst_error *err)
 {
-    *l = (pst__links){.env = env,
-                      .network = costs->network,
-                      .latency = costs->latency,
-                      .message_bytes = costs->message_bytes,
-                      .busy = busy,
-                      .wait = wait};
+    *l = (pst__network){.env = env,
+                        .network = costs->network,
+                        .latency = costs->latency,
+                        .message_bytes = costs->message_bytes,
+                        .busy = busy,
+                        .wait = wait};
     if (costs->bandwidth > 0)
         l->occupied = costs->message_bytes / costs->bandwidth;
     const size_t hosts = (size_t)costs->network->hosts;
@@ -55,13 +56,13 @@ pst_status pst__links_init(pst__links *l, const pst_env *env, const pst_costs *c
     return PST_OK;
 }
 
-void pst__links_fini(pst__links *l)
+void pst__network_fini(pst__network *l)
 {
     pst_release(l->env, l->free_at);
     pst_release(l->env, l->heap);
 }
 
-int pst__links_cross(const pst__links *l, int from, int to)
+int pst__network_cross(const pst__network *l, int from, int to)
 {
     return l->network->host_of_rank[from] != l->network->host_of_rank[to];
 }
@@ -73,7 +74,7 @@ static int is_before(const pst__message *a, const pst__message *b)
     return a->from != b->from ? a->from < b->from : a->order < b->order;
 }
 
-static pst_status make_room(pst__links *l, pst_error *err)
+static pst_status make_room(pst__network *l, pst_error *err)
 {
     const size_t room = l->room > 0 ? 2 * l->room : 64;
     pst__message *heap =
@@ -85,8 +86,8 @@ static pst_status make_room(pst__links *l, pst_error *err)
     return PST_OK;
 }
 
-pst_status pst__links_push(pst__links *l, double ready, int from, int to, size_t what,
-                           pst_error *err)
+pst_status pst__network_push(pst__network *l, double ready, int from, int to,
+                             size_t what, pst_error *err)
 {
     if (l->count == l->room && make_room(l, err) != PST_OK)
         return PST_ENOMEM;
@@ -100,7 +101,7 @@ pst_status pst__links_push(pst__links *l, double ready, int from, int to, size_t
     return PST_OK;
 }
 
-static pst__message take_first(pst__links *l)
+static pst__message take_first(pst__network *l)
 {
     const pst__message first = l->heap[0], last = l->heap[--l->count];
     size_t at = 0, child;
@@ -116,7 +117,7 @@ static pst__message take_first(pst__links *l)
     return first;
 }
 
-int pst__links_pop(pst__links *l, pst__message *message, double *arrival)
+int pst__network_pop(pst__network *l, pst__message *message, double *arrival)
 {
     if (l->count == 0)
         return 0;

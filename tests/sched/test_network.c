@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* test_links.c - messages between hosts: cases done by hand, and any list's times held
- * against what defines them. */
+/* test_network.c - messages between hosts: cases done by hand, and any list's times
+ * held against what defines them. */
 #include <math.h>
 #include <string.h>
 
@@ -132,7 +132,7 @@ END_TEST
 /* There: latency 0, kept for 4; back: latency 5 and no limit. */
 START_TEST(links_of_their_own)
 {
-    const pst_link links[] = {{0, 0}, {0, 0.5}, {5, INFINITY}, {0, 0}};
+    const pst_network_link links[] = {{0, 0}, {0, 0.5}, {5, INFINITY}, {0, 0}};
     const pst_network network = {
         .hosts = 2, .host_of_rank = each_alone, .links = links};
     const pst_costs costs = {
@@ -177,7 +177,7 @@ END_TEST
  * what it evicted 17-19 only. */
 START_TEST(a_backward_waits_for_what_was_evicted)
 {
-    const pst_link links[] = {{0, 1}, {0, 0.25}, {0, 1}, {0, 1}};
+    const pst_network_link links[] = {{0, 1}, {0, 0.25}, {0, 1}, {0, 1}};
     const pst_network network = {
         .hosts = 2, .host_of_rank = each_alone, .links = links};
     const pst_costs costs = {.message_bytes = 2, .network = &network};
@@ -305,7 +305,7 @@ static void carry(proof *p)
     for (int i = 0; i < p->count; i++) {
         message *m = &p->messages[i];
         const int from = n->host_of_rank[m->from], to = n->host_of_rank[m->to];
-        const pst_link *link = &n->links[from * n->hosts + to];
+        const pst_network_link *link = &n->links[from * n->hosts + to];
         double *free = &free_at[from][to];
         *free = fmax(*free, m->ready) + p->costs->message_bytes / link->bandwidth;
         m->arrival = *free + link->latency;
@@ -397,7 +397,7 @@ static double draw_duration(void *user, pst_action action)
 static int prove_one(proof *p, const char *kind)
 {
     int place[RANKS];
-    pst_link links[RANKS * RANKS];
+    pst_network_link links[RANKS * RANKS];
     const pst_shape shape = {.ranks = 1 + (int)draw(RANKS - 0.01),
                              .microbatches = 1 + (int)draw(11.99)};
     pst_network network = {.host_of_rank = place, .links = links};
@@ -405,7 +405,7 @@ static int prove_one(proof *p, const char *kind)
     for (int i = 0; i < RANKS; i++)
         place[i] = (int)draw(network.hosts - 0.01);
     for (int i = 0; i < RANKS * RANKS; i++)
-        links[i] = (pst_link){draw(0.5), 0.5 + draw(4)};
+        links[i] = (pst_network_link){draw(0.5), 0.5 + draw(4)};
     const pst_costs costs = {.message_bytes = draw(2),
                              .iterations = 1 + (int)draw(1.99),
                              .duration = draw_duration,
@@ -439,10 +439,10 @@ END_TEST
 /* ---- refused ------------------------------------------------------------ */
 
 static const int beyond[] = {0, 2}, below[] = {0, -1};
-static const pst_link late[] = {{0, 1}, {-1, 1}, {0, 1}, {0, 1}};
-static const pst_link never[] = {{0, 1}, {INFINITY, 1}, {0, 1}, {0, 1}};
-static const pst_link closed[] = {{0, 1}, {0, 1}, {0, 0}, {0, 1}};
-static const pst_link odd[] = {{0, 1}, {0, 1}, {0, NAN}, {0, 1}};
+static const pst_network_link late[] = {{0, 1}, {-1, 1}, {0, 1}, {0, 1}};
+static const pst_network_link never[] = {{0, 1}, {INFINITY, 1}, {0, 1}, {0, 1}};
+static const pst_network_link closed[] = {{0, 1}, {0, 1}, {0, 0}, {0, 1}};
+static const pst_network_link odd[] = {{0, 1}, {0, 1}, {0, NAN}, {0, 1}};
 
 static const struct {
     pst_network network;
@@ -500,7 +500,7 @@ END_TEST
 
 Suite *pst_test_suite(void)
 {
-    Suite *suite = suite_create("links");
+    Suite *suite = suite_create("network");
     TCase *times = tcase_create("times");
     tcase_add_test(times, two_messages_on_one_link);
     tcase_add_test(times, both_directions_at_once);

@@ -47,6 +47,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/gen_zb_v.c \
 	%D%/greedy.c \
 	%D%/lower.c \
+	%D%/network.c \
 	%D%/ops.c \
 	%D%/os.c \
 	%D%/pull.c \
@@ -69,6 +70,7 @@ noinst_LTLIBRARIES += %D%/libsched.la
 	%D%/greedy.h \
 	%D%/looped.h \
 	%D%/lower_in_time.h \
+	%D%/network.h \
 	%D%/os.h \
 	%D%/pull.h \
 	%D%/row.h \

@@ -50,6 +50,20 @@ static pst_status finish(const pst_env *env, json_t *root, char **text, pst_erro
     return PST_OK;
 }
 
+/* Those that carried anything. */
+static json_t *links(const pst_simulation *s)
+{
+    json_t *array = json_array();
+    int failed = 0;
+    for (int i = 0; i < s->hosts * s->hosts; i++)
+        if (s->link_busy[i] > 0)
+            failed |= json_array_append_new(
+                array, json_pack("{s:i, s:i, s:f, s:f}", "from", i / s->hosts, "to",
+                                 i % s->hosts, "busy", s->link_busy[i], "longest_wait",
+                                 s->link_wait[i]));
+    return pst__json_checked(array, failed);
+}
+
 pst_status pst_report_simulation(const pst_env *env, const char *schedule,
                                  const pst_simulation *s, const pst_closed_form *form,
                                  char **text, pst_error *err)
@@ -68,6 +82,10 @@ pst_status pst_report_simulation(const pst_env *env, const char *schedule,
         failed |= json_object_set_new(root, "updates", json_integer(s->updates));
         failed |= json_object_set_new(root, "weight_versions",
                                       whole_numbers(s->weight_versions, s->ranks));
+    }
+    if (s->hosts > 0) {
+        failed |= json_object_set_new(root, "hosts", json_integer(s->hosts));
+        failed |= json_object_set_new(root, "links", links(s));
     }
     if (form != NULL)
         failed |= json_object_set_new(

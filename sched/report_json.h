@@ -11,8 +11,10 @@ PST_BEGIN_DECLS
 /*
  * One object: schedule, ranks, stages, microbatches, makespan, longest_rank, ideal,
  * bubble {of_makespan, of_ideal, longest_rank}, busy [], peak_activations [],
- * max_queue_depth; updates and weight_versions [] of a list with STEP; and closed_form
- * {makespan, peak_first_rank, peak_last_rank, formula} where `form` is not NULL.
+ * max_queue_depth; updates and weight_versions [] of a list with STEP; hosts and links
+ * [{from, to, busy, longest_wait}], those that carried anything, with a network; and
+ * closed_form {makespan, peak_first_rank, peak_last_rank, formula} where `form` is not
+ * NULL.
  * Owns: *text is the caller's (pst_release). Errors: PST_ENOMEM.
  */
 PST_API pst_status pst_report_simulation(const pst_env *env, const char *schedule,

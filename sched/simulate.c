@@ -6,6 +6,11 @@
  * the action that makes it puts the rank back on a stack of ranks that can go on.
  * The order in which ranks are taken from the stack does not matter: start times
  * depend on inputs alone.
+ *
+ * Messages between hosts do not arrive by themselves, since the order in which they go
+ * onto a link matters. They wait (network.h) until no rank can go on; then the earliest
+ * goes. None that is earlier can come, as whatever is made from now on is made of what
+ * has yet to arrive.
  */
 #include <math.h>
 #include <stdint.h>
@@ -13,8 +18,12 @@
 
 #include <penstock/simulate.h>
 
+#include "sched/network.h"
+
 /* An input that is not there; times are never negative. */
-#define ABSENT  (-1.0)
+#define ABSENT (-1.0)
+/* What EVICT or LOAD has put onto a link, and no one knows yet when it arrives. */
+#define ON_LINK INFINITY
 #define NOTHING SIZE_MAX
 
 typedef struct state {
@@ -26,15 +35,22 @@ typedef struct state {
     double (*duration)(void *user, pst_action action); /* NULL: `cost`          */
     void *duration_user;
     double pair;
-    double hop;       /* from the end of an action to its use on another rank   */
-    int *rank_of;     /* [stages]                                               */
-    double *forward;  /* [iterations][stages][m] when F ended, or ABSENT        */
-    double *backward; /* the same of B or I                                    */
-    double *moved;    /* and when EVICT ended, or what LOAD asked for is back;
-                         NULL: the list evicts nothing                         */
-    size_t *next;     /* [ranks] actions done, over all iterations              */
-    double *free_at;  /* [ranks]                                                */
-    size_t *waits;    /* [ranks] index into forward, or `half` + into backward  */
+    double hop;          /* from the end of an action to its use on another rank   */
+    int *rank_of;        /* [stages]                                               */
+    double *forward;     /* [iterations][stages][m] when F ended, or ABSENT        */
+    double *backward;    /* the same of B or I                                    */
+    double *moved;       /* and when EVICT ended, or what LOAD asked for is back;
+                            NULL: the list evicts nothing                         */
+    pst__network *links; /* NULL: no hosts, and neither are the next two           */
+    double *came;        /* [2][half] when the messages of `forward` and `backward` are
+                            where they are used, or ABSENT                        */
+    double *asked;       /* with `moved`: when LOAD asked for what is still on its
+                            way to the partner, or ABSENT                         */
+    pst_status status;   /* PST_ENOMEM: it was missing in the midst               */
+    pst_error *err;
+    size_t *next;    /* [ranks] actions done, over all iterations              */
+    double *free_at; /* [ranks]                                                */
+    size_t *waits;   /* [ranks] index into forward, or `half` + into backward  */
     size_t half;
     int *stack; /* [ranks] that can go on                                 */
     int height;
@@ -91,6 +107,40 @@ static pst_status allocate_result(state *s, pst_error *err)
     return PST_OK;
 }
 
+/* `links` has to live as long as `s`. */
+static pst_status set_network(state *s, pst__network *links, const pst_costs *costs,
+                              pst_error *err)
+{
+    pst_simulation *r = s->result;
+    if (costs->network == NULL)
+        return PST_OK;
+    const pst_status status = pst__network_check(costs->network, r->ranks, err);
+    if (status != PST_OK)
+        return status;
+    r->hosts = costs->network->hosts;
+    const size_t count = (size_t)r->hosts * (size_t)r->hosts;
+    r->link_busy = pst_allocate_array(s->env, count, sizeof *r->link_busy);
+    r->link_wait = pst_allocate_array(s->env, count, sizeof *r->link_wait);
+    if (r->link_busy == NULL || r->link_wait == NULL)
+        return pst_error_no_memory(err, "links", count * sizeof *r->link_busy);
+    s->links = links;
+    return pst__network_init(links, s->env, costs, r->link_busy, r->link_wait, err);
+}
+
+static pst_status allocate_messages(state *s, int evicts, pst_error *err)
+{
+    s->came = pst_allocate_array(s->env, 2 * s->half, sizeof *s->came);
+    if (evicts)
+        s->asked = pst_allocate_array(s->env, s->half, sizeof *s->asked);
+    if (s->came == NULL || (evicts && s->asked == NULL))
+        return pst_error_no_memory(err, "messages", 2 * s->half * sizeof *s->came);
+    for (size_t i = 0; i < 2 * s->half; i++)
+        s->came[i] = ABSENT;
+    for (size_t i = 0; evicts && i < s->half; i++)
+        s->asked[i] = ABSENT;
+    return PST_OK;
+}
+
 static pst_status allocate_state(state *s, pst_error *err)
 {
     size_t ranks = (size_t)s->result->ranks, stages = (size_t)s->result->stages;
@@ -121,6 +171,8 @@ static pst_status allocate_state(state *s, pst_error *err)
         s->moved = pst_allocate_array(s->env, s->half, sizeof *s->moved);
     if (evicts && s->moved == NULL)
         return pst_error_no_memory(err, "a simulation", s->half * sizeof(double));
+    if (s->links != NULL && allocate_messages(s, evicts, err) != PST_OK)
+        return PST_ENOMEM;
     for (int rank = 0; rank < s->result->ranks; rank++) {
         s->waits[rank] = NOTHING;
         s->stack[rank] = s->result->ranks - 1 - rank;
@@ -148,6 +200,8 @@ static void fill_costs(state *s, const pst_costs *costs)
     s->hop = costs->latency;
     if (costs->bandwidth > 0)
         s->hop += costs->message_bytes / costs->bandwidth;
+    if (costs->network != NULL)
+        s->hop = 0; /* within a host */
 }
 
 static size_t key(const state *s, size_t iteration, int stage, uint32_t microbatch)
@@ -156,10 +210,19 @@ static size_t key(const state *s, size_t iteration, int stage, uint32_t microbat
     return (iteration * stages + (size_t)stage) * s->microbatches + microbatch;
 }
 
-/* When the value made at `made` by `maker` can be used on `rank`; ABSENT: not yet. */
-static double arrival(const state *s, double made, int maker, int rank)
+/*
+ * When what stage `maker` makes can be used on `rank`; ABSENT: not yet. `what` is an
+ * index into `forward`, or `half` + one into `backward`.
+ */
+static double arrival(const state *s, size_t what, int maker, int rank)
 {
-    return made == ABSENT || s->rank_of[maker] == rank ? made : made + s->hop;
+    const double made = what < s->half ? s->forward[what] : s->backward[what - s->half];
+    if (made == ABSENT || s->rank_of[maker] == rank)
+        return made;
+    if (s->links != NULL)
+        return pst__network_cross(s->links, s->rank_of[maker], rank) ? s->came[what]
+                                                                     : made;
+    return made + s->hop;
 }
 
 /*
@@ -177,7 +240,7 @@ static double inputs_ready(const state *s, size_t iteration, pst_action action,
         if (previous < 0)
             return 0;
         *missing = key(s, iteration, previous, action.microbatch);
-        return arrival(s, s->forward[*missing], previous, rank);
+        return arrival(s, *missing, previous, rank);
     }
     if (action.op == PST_OP_BACKWARD_WEIGHT) {
         *missing = s->half + own;
@@ -187,26 +250,41 @@ static double inputs_ready(const state *s, size_t iteration, pst_action action,
     double ready = s->forward[own];
     if (s->moved != NULL && ready != ABSENT && s->moved[own] > ready)
         ready = s->moved[own];
+    if (ready == ON_LINK)
+        return ABSENT;
     if (ready == ABSENT || next < 0)
         return ready;
-    size_t above = key(s, iteration, next, action.microbatch);
-    double gradient = arrival(s, s->backward[above], next, rank);
+    size_t above = s->half + key(s, iteration, next, action.microbatch);
+    double gradient = arrival(s, above, next, rank);
     if (gradient == ABSENT) {
-        *missing = s->half + above;
+        *missing = above;
         return ABSENT;
     }
     return gradient > ready ? gradient : ready;
 }
 
-static void wake(state *s, int stage, size_t made)
+static void wake(state *s, int rank, size_t made)
 {
-    if (stage < 0)
-        return;
-    int rank = s->rank_of[stage];
     if (rank >= 0 && s->waits[rank] == made) {
         s->waits[rank] = NOTHING;
         s->stack[s->height++] = rank;
     }
+}
+
+static void send(state *s, double ready, int from, int to, size_t what)
+{
+    if (s->status == PST_OK)
+        s->status = pst__network_push(s->links, ready, from, to, what, s->err);
+}
+
+/* What `stage` made at `end` goes to where `user` is, a stage or -1. */
+static void hand_on(state *s, int stage, int user, size_t what, double end)
+{
+    const int from = s->rank_of[stage], to = user >= 0 ? s->rank_of[user] : -1;
+    if (s->links != NULL && to >= 0 && pst__network_cross(s->links, from, to))
+        send(s, end, from, to, what);
+    else
+        wake(s, to, what);
 }
 
 /* Say that `action` ended, and let whoever waits for it go on. */
@@ -216,23 +294,84 @@ static void publish(state *s, size_t iteration, pst_action action, double end)
     const pst_op_description *op = pst_op_describe(action.op);
     if (op->makes_output) {
         s->forward[own] = end;
-        wake(s, pst_schedule_next_stage(s->schedule, action.stage), own);
+        hand_on(s, action.stage, pst_schedule_next_stage(s->schedule, action.stage),
+                own, end);
     } else if (op->makes_input_grad) {
         s->backward[own] = end;
-        wake(s, pst_schedule_previous_stage(s->schedule, action.stage), s->half + own);
+        hand_on(s, action.stage, pst_schedule_previous_stage(s->schedule, action.stage),
+                s->half + own, end);
     }
 }
 
+/* Beyond the two halves, the messages of EVICT and of LOAD are as long. */
+static size_t evicted(const state *s, size_t own)
+{
+    return 2 * s->half + own;
+}
+
+static size_t loaded(const state *s, size_t own)
+{
+    return 3 * s->half + own;
+}
+
+/* The same as move(), where the partner is on another host. */
+static void move_over_link(state *s, pst_op op, size_t own, int rank, int partner,
+                           double now)
+{
+    if (op == PST_OP_EVICT)
+        send(s, now, rank, partner, evicted(s, own));
+    else if (s->moved[own] == ON_LINK)
+        s->asked[own] = now;
+    else
+        send(s, fmax(now, s->moved[own]), partner, rank, loaded(s, own));
+    s->moved[own] = ON_LINK;
+}
+
 /* EVICT and LOAD hold nobody up; what is loaded goes there and back by hops. */
-static void move(state *s, size_t iteration, pst_action action, double now)
+static void move(state *s, size_t iteration, pst_action action, int rank, double now)
 {
     if (action.op != PST_OP_EVICT && action.op != PST_OP_LOAD)
         return;
-    double *moved = &s->moved[key(s, iteration, action.stage, action.microbatch)];
-    if (action.op == PST_OP_EVICT)
+    const size_t own = key(s, iteration, action.stage, action.microbatch);
+    const int partner = pst_schedule_partner(s->schedule, rank);
+    double *moved = &s->moved[own];
+    if (s->links != NULL && partner >= 0 && pst__network_cross(s->links, rank, partner))
+        move_over_link(s, action.op, own, rank, partner, now);
+    else if (action.op == PST_OP_EVICT)
         *moved = now;
     else
         *moved = fmax(now, *moved + s->hop) + s->hop;
+}
+
+/* An EVICT has arrived, at a partner who may have been asked for it already; or a
+ * LOAD has. */
+static void arrive_moved(state *s, const pst__message *message, double arrival)
+{
+    const size_t own = message->what % s->half;
+    if (message->what == evicted(s, own) && s->asked[own] != ABSENT) {
+        send(s, fmax(arrival, s->asked[own]), message->to, message->from,
+             loaded(s, own));
+        return;
+    }
+    s->moved[own] = arrival;
+    wake(s, message->to, own);
+}
+
+/* Put the earliest message onto its link; false: there is none. */
+static int carry(state *s)
+{
+    pst__message message;
+    double arrival;
+    if (s->links == NULL || s->status != PST_OK ||
+        !pst__network_pop(s->links, &message, &arrival))
+        return 0;
+    if (message.what >= 2 * s->half) {
+        arrive_moved(s, &message, arrival);
+        return 1;
+    }
+    s->came[message.what] = arrival;
+    wake(s, message.to, message.what);
+    return 1;
 }
 
 /* Run `rank` until its row ends or an input is missing. */
@@ -269,7 +408,7 @@ static void run_rank(state *s, int rank)
             if (pst_op_describe(row[index + k].op)->computes)
                 publish(s, iteration, row[index + k], begin + cost);
             else
-                move(s, iteration, row[index + k], begin);
+                move(s, iteration, row[index + k], rank, begin);
         }
         s->free_at[rank] = begin + cost;
         s->result->busy[rank] += cost;
@@ -433,6 +572,10 @@ static void destroy_state(state *s)
     pst_release(s->env, s->forward);
     pst_release(s->env, s->backward);
     pst_release(s->env, s->moved);
+    pst_release(s->env, s->came);
+    pst_release(s->env, s->asked);
+    if (s->links != NULL)
+        pst__network_fini(s->links);
     pst_release(s->env, s->next);
     pst_release(s->env, s->free_at);
     pst_release(s->env, s->waits);
@@ -464,15 +607,19 @@ pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
     result->stages = pst_schedule_stages(schedule);
     result->microbatches = pst_schedule_total_microbatches(schedule);
     result->iterations = costs->iterations > 0 ? costs->iterations : 1;
-    state s = {.env = env, .schedule = schedule, .result = result};
+    state s = {.env = env, .schedule = schedule, .result = result, .err = err};
+    pst__network links;
     pst_status status;
     if ((status = check_costs(&s, costs, err)) || (status = allocate_result(&s, err)) ||
+        (status = set_network(&s, &links, costs, err)) ||
         (status = allocate_state(&s, err)))
         goto out;
     fill_costs(&s, costs);
-    while (s.height > 0)
-        run_rank(&s, s.stack[--s.height]);
-    status = name_stuck_rank(&s, err);
+    do
+        while (s.height > 0)
+            run_rank(&s, s.stack[--s.height]);
+    while (carry(&s));
+    status = s.status != PST_OK ? s.status : name_stuck_rank(&s, err);
     if (status == PST_OK)
         status = count_versions(&s, err);
     if (status == PST_OK)
@@ -505,5 +652,7 @@ void pst_simulation_destroy(pst_simulation *simulation)
     pst_release(env, simulation->peak_activations);
     pst_release(env, simulation->weight_versions);
     pst_release(env, simulation->count);
+    pst_release(env, simulation->link_busy);
+    pst_release(env, simulation->link_wait);
     pst_release(env, owned);
 }

@@ -4,6 +4,10 @@
  *
  * Every action starts as soon as its rank is free and its inputs have arrived;
  * sends do not block. Units of time are the caller's.
+ *
+ * Without hosts every message between two ranks is under way for latency +
+ * message_bytes / bandwidth, however many others are. With hosts (pst_network) those
+ * within a host take no time, and the others go over links, one after the other.
  */
 #ifndef PENSTOCK_SIMULATE_H
 #define PENSTOCK_SIMULATE_H
@@ -13,6 +17,25 @@
 #include <penstock/schedule.h>
 
 PST_BEGIN_DECLS
+
+/* From one host to one other; the way back is a link of its own. */
+typedef struct pst_network_link {
+    double latency;   /* from when the last byte has left to when it is there    */
+    double bandwidth; /* bytes per unit of time; above 0, INFINITY: no limit     */
+} pst_network_link;
+
+/*
+ * Which hosts there are. A message goes onto the link of its two hosts as soon as it is
+ * made and the link is free, in the order in which messages are made, and keeps the
+ * link for message_bytes / bandwidth. Those made at one moment go in the order of their
+ * ranks and rows.
+ */
+typedef struct pst_network {
+    int hosts;               /* 1 to as many as ranks                            */
+    const int *host_of_rank; /* [ranks], each 0 to hosts - 1                     */
+    const pst_network_link *links; /* [hosts][hosts], from x hosts + to; NULL: each has
+                              the latency and bandwidth of pst_costs           */
+} pst_network;
 
 /* Zeroed means: every F, I and W takes 1 and messages take no time. */
 typedef struct pst_costs {
@@ -28,6 +51,8 @@ typedef struct pst_costs {
      * every iteration, in no order. NULL: by stage, as above. */
     double (*duration)(void *user, pst_action action);
     void *duration_user;
+    /* NULL: no hosts. Borrowed, with its arrays, until pst_simulate() returns. */
+    const pst_network *network;
 } pst_costs;
 
 /*
@@ -62,11 +87,17 @@ typedef struct pst_simulation {
     double **start;        /* [ranks][count]                                 */
     double **end;          /* [ranks][count]; an action without cost (SEND,
                               RECV and the like) has end = start             */
+    int hosts;             /* of the network; 0: none, and the two are NULL  */
+    double *link_busy;     /* [hosts][hosts], from x hosts + to: how long the
+                              link was kept by messages                      */
+    double *link_wait;     /* the same: the longest that one waited for it   */
 } pst_simulation;
 
 /*
- * Errors: PST_EINVAL (a cost below zero or not finite), PST_EDEADLOCK, PST_ENOMEM.
- * Cost:   O(1) an action; 16 bytes an action of result.
+ * Errors: PST_EINVAL (a cost below zero or not finite, a network that is none),
+ *         PST_EDEADLOCK, PST_ENOMEM.
+ * Cost:   O(1) an action, and O(log of messages that wait) one between hosts; 16 bytes
+ *         an action of result.
  */
 PST_API pst_status pst_simulate(const pst_env *env, const pst_schedule *schedule,
                                 const pst_costs *costs, pst_simulation **out,

@@ -17,7 +17,7 @@
 #include "stages/thread.h"
 
 /* Changes with anything that processes say to each other. */
-enum { PST__MPI_PROTOCOL = 1 };
+enum { PST__MPI_PROTOCOL = 2 };
 
 enum { PST__MPI_TEXT = sizeof((pst_error *)0)->text };
 
@@ -69,6 +69,7 @@ typedef struct pst_mpi_peer {
     uint64_t heard_ns;   /* when there was last a sign of life                  */
     uint64_t goodbye_ns; /* 0: it has not said goodbye                          */
     size_t jobs;         /* transfers with it that are not done                 */
+    bool far;            /* on another host                                     */
     MPI_Request beat;
     MPI_Request last; /* goodbye or failure                                     */
 } pst_mpi_peer;

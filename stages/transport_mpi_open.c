@@ -168,6 +168,7 @@ static void compare_settings(pst_mpi *mpi, meeting *all)
         pst_mpi_peer *peer = &mpi->peers[i];
         all[i].host[sizeof all[i].host - 1] = 0;
         snprintf(peer->where, sizeof peer->where, "process %d on %s", i, all[i].host);
+        peer->far = strcmp(all[i].host, own.host) != 0;
         own.tags = all[i].tags < own.tags ? all[i].tags : own.tags;
         own.chunk = all[i].chunk < own.chunk ? all[i].chunk : own.chunk;
     }

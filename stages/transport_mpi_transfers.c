@@ -115,6 +115,25 @@ static uint64_t part(uint64_t bytes, uint64_t from, uint64_t chunk)
     return rest < chunk ? rest : chunk;
 }
 
+/*
+ * To another host go parts so small that MPI sends them without asking first; over TCP
+ * Open MPI does so up to 64 KiB with its own header. The answer to a question would
+ * stand behind all that the receiver is itself sending, as two processes have one
+ * connection: large messages of the two directions took turns, each with half of the
+ * link. More than FAR_PARTS would cost more to look after than it gains.
+ */
+enum { FAR_PART = 60 << 10, FAR_PARTS = 256 };
+
+static uint64_t part_size(const pst_mpi *mpi, const pst_mpi_job *job)
+{
+    const uint64_t chunk = mpi->settings.chunk;
+    if (!mpi->peers[job->peer].far)
+        return chunk;
+    const uint64_t least = job->most / FAR_PARTS + 1;
+    const uint64_t part = least > FAR_PART ? least : FAR_PART;
+    return part < chunk ? part : chunk;
+}
+
 static void blame_mpi(pst_mpi *mpi, const pst_mpi_job *job)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -128,7 +147,7 @@ static void blame_mpi(pst_mpi *mpi, const pst_mpi_job *job)
  */
 static void post_job(pst_mpi *mpi, pst_mpi_job *job)
 {
-    const uint64_t chunk = mpi->settings.chunk;
+    const uint64_t chunk = part_size(mpi, job);
     const uint64_t parts = job->most / chunk + (job->most % chunk != 0);
     if (!mpi->failed && !make_room(mpi, (size_t)parts + 1))
         pst__mpi_fail(mpi, "%s has no memory for messages",

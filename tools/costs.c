@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* costs.c - the COSTS options. */
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,9 @@ void costs_options(costs *c, option *table)
         {.name = "iterations", .kind = OPTION_INT, .value = &c->iterations,
          .argument = "N", .help = "run the list N times back to back (1)", .lowest = 1,
          .highest = 1000000},
+        {.name = "hosts", .kind = OPTION_STRING, .value = &c->hosts,
+         .argument = "N|H,H...",
+         .help = "N hosts, or the host of each rank, with links between them"},
     };
     /* clang-format on */
     memcpy(table, rows, sizeof rows);
@@ -95,6 +99,50 @@ static pst_status resolve_list(const char *name, const char *text,
     return PST_OK;
 }
 
+/* 0: there is none; one number is how many, ranks that follow each other together. */
+static int read_hosts(const char *text, int ranks, int *host_of_rank)
+{
+    double values[2] = {0, 0};
+    int count = 0, hosts = 0;
+    for (const char *rest = text; count == 0 || *rest != 0; count++) {
+        double *value = &values[count > 0];
+        if (count == ranks + 1 || !take_number(&rest, value) ||
+            *value != floor(*value) || *value > ranks)
+            return 0;
+        if (count < ranks)
+            host_of_rank[count] = (int)*value;
+    }
+    if (count == 1) {
+        hosts = (int)values[0];
+        for (int rank = 0; rank < ranks; rank++)
+            host_of_rank[rank] = (int)((int64_t)rank * hosts / ranks);
+        return hosts;
+    }
+    for (int rank = 0; rank < ranks; rank++)
+        hosts = host_of_rank[rank] >= hosts ? host_of_rank[rank] + 1 : hosts;
+    return count == ranks && hosts <= ranks ? hosts : 0;
+}
+
+static pst_status resolve_hosts(costs *c, const pst_schedule *schedule, pst_costs *out,
+                                pst_error *err)
+{
+    const int ranks = pst_schedule_ranks(schedule);
+    if (c->hosts == NULL)
+        return PST_OK;
+    c->host_of_rank = calloc((size_t)ranks + 1, sizeof *c->host_of_rank);
+    if (c->host_of_rank == NULL)
+        return pst_error_no_memory(err, "hosts", (size_t)ranks * sizeof(int));
+    const int hosts = read_hosts(c->hosts, ranks, c->host_of_rank);
+    if (hosts == 0)
+        return pst_error_set(err, PST_EINVAL,
+                             "--hosts '%s': give how many (1 to %d), or for each of %d "
+                             "ranks the number of its host, from 0",
+                             c->hosts, ranks, ranks);
+    c->network = (pst_network){.hosts = hosts, .host_of_rank = c->host_of_rank};
+    out->network = &c->network;
+    return PST_OK;
+}
+
 pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,
                          pst_error *err)
 {
@@ -120,13 +168,18 @@ pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,
                        .bandwidth = c->bandwidth,
                        .message_bytes = c->message_bytes,
                        .iterations = c->iterations};
-    return PST_OK;
+    status = resolve_hosts(c, schedule, out, err);
+    if (status != PST_OK)
+        costs_free(c);
+    return status;
 }
 
 void costs_free(costs *c)
 {
     free(c->lists);
+    free(c->host_of_rank);
     c->lists = NULL;
+    c->host_of_rank = NULL;
 }
 
 char *costs_text(const costs *c, char *text, size_t size)
@@ -140,6 +193,8 @@ char *costs_text(const costs *c, char *text, size_t size)
     if (c->bandwidth > 0 && used < size)
         used += (size_t)snprintf(text + used, size - used, ", %g bytes at %g a unit",
                                  c->message_bytes, c->bandwidth);
+    if (c->hosts != NULL && used < size)
+        used += (size_t)snprintf(text + used, size - used, ", hosts %s", c->hosts);
     if (c->iterations > 1 && used < size)
         snprintf(text + used, size - used, ", %d iterations", c->iterations);
     return text;

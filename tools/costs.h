@@ -17,15 +17,18 @@ typedef struct costs {
     double bandwidth;
     double message_bytes;
     int iterations;
-    double *lists; /* [3][stages] after costs_resolve(); costs_free()          */
+    const char *hosts;
+    double *lists;     /* [3][stages] after costs_resolve(); costs_free()          */
+    int *host_of_rank; /* the same, where there are hosts                      */
+    pst_network network;
 } costs;
 
 #define COSTS_INIT                                                                     \
     {                                                                                  \
-        "1", "1", "1", 0, 0, 0, 0, 1, NULL                                             \
+        .forward = "1", .backward_input = "1", .backward_weight = "1", .iterations = 1 \
     }
 
-enum { COSTS_OPTION_COUNT = 8 };
+enum { COSTS_OPTION_COUNT = 9 };
 
 /* Their rows, into table[0 .. COSTS_OPTION_COUNT - 1]. */
 void costs_options(costs *c, option *table);
@@ -34,6 +37,7 @@ void costs_options(costs *c, option *table);
  * For `schedule`: one number holds for all; as many as ranks, each for its rank; as
  * many as stages, each for its stage. A number is the time of a whole rank and
  * microbatch (a chunk takes 1/v of it), but one given for a stage is that stage's own.
+ * `out` borrows from `c` until costs_free().
  * Errors: PST_EINVAL, PST_ENOMEM.
  */
 pst_status costs_resolve(costs *c, const pst_schedule *schedule, pst_costs *out,

@@ -142,7 +142,9 @@ static pst_status follow_costs(shape_options *s, costs *c, const char *text,
 {
     pst_costs resolved;
     pst_schedule *again;
-    pst_status status = costs_resolve(c, *schedule, &resolved, err);
+    costs own = *c; /* hosts are told of all ranks, and here is one copy's list */
+    own.hosts = NULL;
+    pst_status status = costs_resolve(&own, *schedule, &resolved, err);
     if (status != PST_OK)
         return status;
     s->shape.costs = &resolved;
@@ -150,7 +152,7 @@ static pst_status follow_costs(shape_options *s, costs *c, const char *text,
         s->shape.freed_at_input = 0.5;
     status = pst_schedule_create(NULL, text, &s->shape, &again, err);
     s->shape.costs = NULL;
-    costs_free(c);
+    costs_free(&own);
     if (status != PST_OK)
         return status;
     pst_schedule_destroy(*schedule);

@@ -18,7 +18,7 @@ static int find_closed_form(const pst_schedule *schedule, const shape_options *s
             costs->backward_input[i] != costs->backward_input[0] ||
             costs->backward_weight[i] != costs->backward_weight[0])
             return 0;
-    if (costs->iterations > 1 || costs->bandwidth > 0 ||
+    if (costs->iterations > 1 || costs->bandwidth > 0 || costs->network != NULL ||
         pst_schedule_file(schedule) != NULL)
         return 0;
     pst_shape full = shape->shape;
@@ -29,6 +29,20 @@ static int find_closed_form(const pst_schedule *schedule, const shape_options *s
     return pst_schedule_closed_form(pst_schedule_name(schedule), &full,
                                     costs->forward[0], costs->backward_input[0],
                                     costs->backward_weight[0], costs->latency, form);
+}
+
+static void print_links(const pst_simulation *s)
+{
+    const char *word = "links";
+    for (int i = 0; i < s->hosts * s->hosts; i++) {
+        if (s->link_busy[i] == 0)
+            continue;
+        printf("%-14sfrom host %d to host %d: kept for %g (%.1f %% of the makespan); "
+               "a message waited for %g at most\n",
+               word, i / s->hosts, i % s->hosts, s->link_busy[i],
+               100 * s->link_busy[i] / s->makespan, s->link_wait[i]);
+        word = "";
+    }
 }
 
 static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
@@ -52,6 +66,7 @@ static void print_stats(const pst_schedule *schedule, const pst_simulation *s,
            s->bubble.longest_rank);
     printf("queue         at most %d message%s under way between two ranks\n",
            s->max_queue_depth, s->max_queue_depth == 1 ? "" : "s");
+    print_links(s);
     if (form != NULL)
         printf("peak          closed form: %d on the first rank, %d on the last\n",
                form->peak_first_rank, form->peak_last_rank);

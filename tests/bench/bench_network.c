@@ -6,20 +6,16 @@
  * machines. Then come pipelines of stages that sleep for given times and whose messages
  * have many bytes, for each schedule and each placement of ranks, in turn, several
  * times. For each: the median makespan; what pst_simulate() predicts with the measured
- * latency and bandwidth, where it can; what the simulation below predicts, in which a
- * link carries one message after the other; and at the end, whether the predicted order
- * of all of them is the measured one.
- *
- * pst_simulate() lets each message between any two ranks take latency + bytes /
- * bandwidth, however many are under way. So it is asked only where no two ranks share a
- * machine.
+ * latency and bandwidth, for links that carry one message after the other and, where no
+ * two ranks share a machine, as if each message were alone; and at the end, whether the
+ * predicted order of all of them is the measured one.
  *
  * Machines are hosts; where there is one host only, each process counts as one.
  *
  * Usage: bench_network [-p RANKS] [-m MICROBATCHES] [-r RUNS] [--message-bytes N]
  *                      [--times F,I,W] [--place P,P,...]... [KIND...]
- *        Times are in milliseconds; a placement has a process for each rank, as in
- *        0,0,1,1, and may be given several times.
+ *        Times are in milliseconds, of a rank and microbatch; a placement has a process
+ * for each rank, as in 0,0,1,1, and may be given several times.
  */
 #include <getopt.h>
 #include <math.h>
@@ -67,10 +63,11 @@ typedef struct one_case {
     const int *process_of_rank;
     const char *place; /* as given                                              */
     pst_schedule *schedule;
+    double share; /* of a rank's time that each of its stages takes              */
     pst_pipeline *pipeline;
     double ms[RUNS_AT_MOST];
     double measured;  /* the median, ms                                          */
-    double simulated; /* by pst_simulate(), ms; 0: it cannot                     */
+    double simulated; /* as if each message were alone, ms; 0: not asked         */
     double predicted; /* with links, ms                                          */
 } one_case;
 
@@ -285,22 +282,22 @@ static void pass_time(double ns)
 
 static pst_status forward(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[0]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[0]);
     return PST_OK;
 }
 
 static pst_status backward_input(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[1]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[1]);
     return PST_OK;
 }
 
 static pst_status backward_weight(void *self, pst_work *work, pst_error *err)
 {
-    (void)self, (void)work, (void)err;
-    pass_time(setting.ns[2]);
+    (void)work, (void)err;
+    pass_time(*(const double *)self * setting.ns[2]);
     return PST_OK;
 }
 
@@ -321,6 +318,8 @@ static int make_schedule(one_case *c)
             printf("%s: %s\n", c->kind, error.text);
         return 0;
     }
+    c->share = (double)setting.ranks * pst_schedule_replicas(c->schedule) /
+               pst_schedule_stages(c->schedule) / pst_schedule_slices(c->schedule);
     return 1;
 }
 
@@ -340,7 +339,8 @@ static void make_pipeline(one_case *c)
         const int first = pst_schedule_previous_stage(schedule, s) < 0;
         const int last = pst_schedule_next_stage(schedule, s) < 0;
         rank_of_stage[s] = pst_schedule_rank_of(schedule, s);
-        table[s] = (pst_stage){.input_bytes = first ? 0 : setting.bytes,
+        table[s] = (pst_stage){.self = &c->share,
+                               .input_bytes = first ? 0 : setting.bytes,
                                .output_bytes = last ? 0 : setting.bytes,
                                .weight_bytes = 64,
                                .gradient_count = 16,
@@ -383,25 +383,31 @@ static int machine_of_rank(const one_case *c, int rank)
     return machine_of[c->process_of_rank[rank]];
 }
 
-static double simulated_ms(const one_case *c, const network *n)
+/* 0: two ranks share a machine, so not every message goes over the network. */
+static double simulated_ms(const one_case *c, const network *n, int linked)
 {
     double *times[3];
+    int host_of_rank[RANKS_AT_MOST];
     const size_t stages = (size_t)pst_schedule_stages(c->schedule);
-    for (int a = 0; a < setting.ranks; a++)
-        for (int b = 0; b < a; b++)
-            if (machine_of_rank(c, a) == machine_of_rank(c, b))
+    for (int a = 0; a < setting.ranks; a++) {
+        host_of_rank[a] = machine_of_rank(c, a);
+        for (int b = 0; b < a && !linked; b++)
+            if (host_of_rank[a] == host_of_rank[b])
                 return 0;
+    }
     for (int k = 0; k < 3; k++) {
         times[k] = get_memory(stages, sizeof **times);
         for (size_t s = 0; s < stages; s++)
-            times[k][s] = setting.ns[k];
+            times[k][s] = c->share * setting.ns[k];
     }
+    const pst_network hosts = {.hosts = machines, .host_of_rank = host_of_rank};
     const pst_costs costs = {.forward = times[0],
                              .backward_input = times[1],
                              .backward_weight = times[2],
                              .latency = n->latency_ns,
                              .bandwidth = n->bytes_per_ns,
-                             .message_bytes = (double)setting.bytes};
+                             .message_bytes = (double)setting.bytes,
+                             .network = linked ? &hosts : NULL};
     pst_simulation *simulation;
     if (pst_simulate(NULL, c->schedule, &costs, &simulation, &error) != PST_OK)
         die();
@@ -410,153 +416,6 @@ static double simulated_ms(const one_case *c, const network *n)
     for (int k = 0; k < 3; k++)
         free(times[k]);
     return makespan / 1e6;
-}
-
-/*
- * With links: from each machine to each other one message goes after the other, in the
- * order in which they are ready, and holds up no one but those behind it. Ends of
- * actions are looked at in the order of time, since ranks of one machine share a link.
- */
-typedef struct links {
-    const one_case *c;
-    const network *network;
-    size_t microbatches;
-    double *came[2]; /* forward, backward: [stages][m] when the next stage has it */
-    double *made[2]; /* and when it was made; both INFINITY before              */
-    double *free_at; /* [machines][machines]                                    */
-    size_t *next;    /* [ranks] action                                          */
-    double *until;   /* [ranks] when the last one begun ends                    */
-    int *running;    /* [ranks]                                                 */
-} links;
-
-static double action_ns(pst_action action)
-{
-    switch (action.op) {
-    case PST_OP_FORWARD:
-        return setting.ns[0];
-    case PST_OP_BACKWARD:
-        return setting.ns[1] + setting.ns[2];
-    case PST_OP_BACKWARD_INPUT:
-        return setting.ns[1];
-    case PST_OP_BACKWARD_WEIGHT:
-        return setting.ns[2];
-    default:
-        return 0;
-    }
-}
-
-static size_t index_of(const links *l, int stage, uint32_t microbatch)
-{
-    return (size_t)stage * l->microbatches + microbatch;
-}
-
-/* INFINITY: not known yet. */
-static double ready_at(const links *l, pst_action action)
-{
-    const pst_schedule *schedule = l->c->schedule;
-    const int before = pst_schedule_previous_stage(schedule, action.stage);
-    const int behind = pst_schedule_next_stage(schedule, action.stage);
-    const size_t own = index_of(l, action.stage, action.microbatch);
-    switch (action.op) {
-    case PST_OP_FORWARD:
-        return before < 0 ? 0 : l->came[0][index_of(l, before, action.microbatch)];
-    case PST_OP_BACKWARD:
-    case PST_OP_BACKWARD_INPUT:
-        return behind < 0 ? l->made[0][own]
-                          : fmax(l->made[0][own],
-                                 l->came[1][index_of(l, behind, action.microbatch)]);
-    case PST_OP_BACKWARD_WEIGHT:
-        return l->made[1][own];
-    default:
-        return 0;
-    }
-}
-
-static void end_action(links *l, int rank, pst_action action)
-{
-    const pst_op_description *op = pst_op_describe(action.op);
-    if (!op->makes_output && !op->makes_input_grad)
-        return;
-    const pst_schedule *schedule = l->c->schedule;
-    const int way = op->makes_output ? 0 : 1;
-    const int user = way == 0 ? pst_schedule_next_stage(schedule, action.stage)
-                              : pst_schedule_previous_stage(schedule, action.stage);
-    const size_t own = index_of(l, action.stage, action.microbatch);
-    double now = l->until[rank];
-    l->made[way][own] = l->came[way][own] = now;
-    if (user < 0)
-        return;
-    const int from = machine_of_rank(l->c, rank);
-    const int to = machine_of_rank(l->c, pst_schedule_rank_of(schedule, user));
-    if (from == to)
-        return;
-    double *link = &l->free_at[from * machines + to];
-    *link = fmax(now, *link) + (double)setting.bytes / l->network->bytes_per_ns;
-    l->came[way][own] = *link + l->network->latency_ns;
-}
-
-/* Begin what each rank can. */
-static void begin_actions(links *l)
-{
-    for (int rank = 0; rank < setting.ranks; rank++) {
-        size_t count;
-        const pst_action *row = pst_schedule_row(l->c->schedule, rank, &count);
-        while (!l->running[rank] && l->next[rank] < count) {
-            const pst_action action = row[l->next[rank]];
-            const double ready = ready_at(l, action);
-            if (isinf(ready))
-                break;
-            if (pst_op_describe(action.op)->computes) {
-                l->until[rank] = fmax(l->until[rank], ready) + action_ns(action);
-                l->running[rank] = 1;
-            } else {
-                l->next[rank]++;
-            }
-        }
-    }
-}
-
-static double predicted_ms(const one_case *c, const network *n)
-{
-    const size_t ranks = (size_t)setting.ranks;
-    links l = {.c = c,
-               .network = n,
-               .microbatches = (size_t)pst_schedule_microbatches(c->schedule),
-               .free_at = get_memory((size_t)(machines * machines), sizeof(double)),
-               .next = get_memory(ranks, sizeof(size_t)),
-               .until = get_memory(ranks, sizeof(double)),
-               .running = get_memory(ranks, sizeof(int))};
-    const size_t values = (size_t)pst_schedule_stages(c->schedule) * l.microbatches;
-    for (int way = 0; way < 2; way++) {
-        l.came[way] = get_memory(values, sizeof(double));
-        l.made[way] = get_memory(values, sizeof(double));
-        for (size_t i = 0; i < values; i++)
-            l.came[way][i] = l.made[way][i] = INFINITY;
-    }
-    double last = 0;
-    for (;;) {
-        begin_actions(&l);
-        int first = -1;
-        for (int rank = 0; rank < setting.ranks; rank++)
-            if (l.running[rank] && (first < 0 || l.until[rank] < l.until[first]))
-                first = rank;
-        if (first < 0)
-            break;
-        size_t count;
-        const pst_action *row = pst_schedule_row(c->schedule, first, &count);
-        last = l.until[first];
-        end_action(&l, first, row[l.next[first]++]);
-        l.running[first] = 0;
-    }
-    for (int way = 0; way < 2; way++) {
-        free(l.came[way]);
-        free(l.made[way]);
-    }
-    free(l.free_at);
-    free(l.next);
-    free(l.until);
-    free(l.running);
-    return last / 1e6;
 }
 
 /* ---- reports --------------------------------------------------------------------- */
@@ -594,7 +453,7 @@ static int count_swapped(const one_case *cases, int count, int linked, int *all)
                 continue;
             swapped++;
             printf("%s predicts %s %s as slower than %s %s\n",
-                   linked ? "the simulation with links" : "pst_simulate()",
+                   linked ? "the simulation with links" : "the one without",
                    cases[i].kind, cases[i].place, cases[k].kind, cases[k].place);
         }
     return swapped;
@@ -606,7 +465,7 @@ static void report(one_case *cases, int count)
            "medians of %d, in turn\n",
            setting.ranks, setting.microbatches, setting.ns[0] / 1e6,
            setting.ns[1] / 1e6, setting.ns[2] / 1e6, setting.bytes, setting.runs);
-    printf("%-16s %-12s %9s %9s %7s %9s %7s\n", "kind", "placement", "ms", "simulate",
+    printf("%-16s %-12s %9s %9s %7s %9s %7s\n", "kind", "placement", "ms", "alone",
            "ratio", "links", "ratio");
     for (int i = 0; i < count; i++)
         print_case(&cases[i]);
@@ -619,7 +478,7 @@ static void report(one_case *cases, int count)
         const int swapped = count_swapped(cases, count, linked, &all);
         printf("%s: the predicted order is %sthe measured one; %d of %d pairs whose "
                "predictions differ by %g %% or more\n",
-               linked ? "with links" : "pst_simulate()", swapped > 0 ? "not " : "",
+               linked ? "with links" : "without", swapped > 0 ? "not " : "",
                all - swapped, all, 100 * alike);
     }
 }
@@ -707,8 +566,8 @@ static void measure(one_case *cases, int count)
         }
     for (int i = 0; i < count; i++) {
         cases[i].measured = median(cases[i].ms, setting.runs);
-        cases[i].simulated = simulated_ms(&cases[i], &found);
-        cases[i].predicted = predicted_ms(&cases[i], &found);
+        cases[i].simulated = simulated_ms(&cases[i], &found, 0);
+        cases[i].predicted = simulated_ms(&cases[i], &found, 1);
     }
     free(offsets);
     if (t->process == 0)

@@ -382,6 +382,26 @@ expect 0 - '' pipesim stats 1f1b -p 2 -m 3 --message-bytes 4 --bandwidth 8
 holds bandwidth 'costs         F 1, I 1, W 1, latency 0, 4 bytes at 8 a unit'
 holds bandwidth 'makespan      14'
 
+# Each message keeps the link for 2; the second of them, ready at 2, goes at 3. By hand
+# in tests/sched/test_network.c.
+set -- gpipe -p 2 -m 2 --latency 1 --bandwidth 50 --message-bytes 100
+expect 0 - '' pipesim stats "$@" --hosts 2
+holds hosts 'costs         F 1, I 1, W 1, latency 1, 100 bytes at 50 a unit, hosts 2'
+holds hosts 'makespan      16'
+holds hosts 'links         from host 0 to host 1: kept for 4 (25.0 % of the makespan); a message waited for 1 at most'
+holds hosts '              from host 1 to host 0: kept for 4 (25.0 % of the makespan); a message waited for 0 at most'
+expect 0 - '' pipesim stats "$@" --hosts 1,0
+holds 'hosts by rank' 'makespan      16'
+expect 0 - '' pipesim stats "$@" --hosts 0,0
+holds 'one host' 'makespan      9'
+expect 0 - '' pipesim stats "$@" --hosts 1 --data-parallel 2
+holds 'one host' 'makespan      9'
+expect 0 - '' pipesim stats zb-v-auto -p 2 -m 4 --hosts 0,0,0,0 --data-parallel 2
+for hosts in 0 3 0,2 0,1,0 0,x 0,0.5 0, ''; do
+    expect 1 '' "pipesim: --hosts '$hosts': give how many (1 to 2), or for each of 2 ranks the number of its host, from 0" \
+        pipesim stats "$@" --hosts "$hosts"
+done
+
 # Rank 1 is the slow one: it starts at 1, works 2 * (3+2+1), and rank 0 adds its last B.
 expect 0 - '' pipesim stats gpipe -p 2 -m 2 --forward 1,3 --backward-input 2
 holds 'one cost a rank' 'costs         F 1,3, I 2, W 1, latency 0'

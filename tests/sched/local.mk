@@ -36,6 +36,9 @@ check_PROGRAMS += %D%/test_lower
 check_PROGRAMS += %D%/test_simulate
 %C%_test_simulate_LDADD = $(sched_test_libs)
 
+check_PROGRAMS += %D%/test_network
+%C%_test_network_LDADD = $(sched_test_libs)
+
 check_PROGRAMS += %D%/test_csv
 %C%_test_csv_LDADD = $(sched_test_libs)
 
@@ -53,6 +56,7 @@ TESTS += \
 	%D%/test_check_capacity \
 	%D%/test_lower \
 	%D%/test_simulate \
+	%D%/test_network \
 	%D%/test_csv \
 	%D%/test_report_json
 

@@ -145,6 +145,30 @@ START_TEST(values_that_are_not_round)
 }
 END_TEST
 
+/* Two messages forward, of which the second waits for 1, and two back. */
+START_TEST(links_of_a_network)
+{
+    static const int place[] = {0, 1};
+    const pst_network network = {.hosts = 2, .host_of_rank = place};
+    const pst_costs costs = {.bandwidth = 1, .message_bytes = 2, .network = &network};
+    char *text = NULL;
+    pst_simulation *s = simulate(2, 2, &costs);
+    ck_assert_int_eq(pst_report_simulation(NULL, "1f1b", s, NULL, &text, NULL), PST_OK);
+    json_t *root = parsed(text);
+    ck_assert_int_eq(whole(root, "hosts"), 2);
+    const json_t *links = json_object_get(root, "links");
+    ck_assert_uint_eq(json_array_size(links), 2);
+    const json_t *link = json_array_get(links, 0);
+    ck_assert_int_eq(whole(link, "from"), 0);
+    ck_assert_int_eq(whole(link, "to"), 1);
+    ck_assert_double_eq(real(link, "busy"), 4);
+    ck_assert_double_eq(real(link, "longest_wait"), 1);
+    ck_assert_int_eq(whole(json_array_get(links, 1), "from"), 1);
+    json_decref(root);
+    pst_simulation_destroy(s);
+}
+END_TEST
+
 /* ---- of a check --------------------------------------------------------- */
 
 /* What the checker finds, as the tools would report it. */
@@ -278,6 +302,7 @@ Suite *pst_test_suite(void)
     tcase_add_test(simulated, simulation);
     tcase_add_test(simulated, simulation_with_a_closed_form);
     tcase_add_test(simulated, values_that_are_not_round);
+    tcase_add_test(simulated, links_of_a_network);
     tcase_add_test(simulated, the_text_is_in_the_callers_memory);
     suite_add_tcase(suite, simulated);
 

@@ -30,6 +30,20 @@ void pst__mpi_fail(pst_mpi *mpi, const char *format, ...)
     mpi->failed_ns = pst__now_ns();
 }
 
+void pst__mpi_lose(pst_mpi *mpi, int process, const char *format, ...)
+{
+    char text[PST__MPI_TEXT];
+    if (mpi->failed)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    mpi->transport.lost = process + 1;
+    pst__mpi_fail(mpi, "%s", text);
+    pst_log(&mpi->env, PST_LOG_ERROR, "%s", text);
+}
+
 char *pst__mpi_error_text(int code, char text[MPI_MAX_ERROR_STRING])
 {
     int length = 0;
@@ -155,7 +169,7 @@ static void look_for_signs(pst_mpi *mpi, uint64_t now)
         if (gap > SECOND_NS / 2)
             peer->heard_ns = peer->heard_ns + gap < now ? peer->heard_ns + gap : now;
         if (now > peer->heard_ns && now - peer->heard_ns > limit)
-            pst__mpi_fail(mpi, "%s has not been heard of for %g s", peer->where,
+            pst__mpi_lose(mpi, i, "%s has not been heard of for %g s", peer->where,
                           (double)limit / SECOND_NS);
     }
 }
@@ -198,6 +212,7 @@ void pst__mpi_tick(pst_mpi *mpi, uint64_t now)
         if (mpi->settings.heartbeat_ns)
             look_for_signs(mpi, now);
         look_for_late(mpi, now);
+        pst__mpi_look_for_ended(mpi, now);
         mpi->tick_ns = now;
     }
     if (mpi->failed && !mpi->silent)

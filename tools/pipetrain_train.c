@@ -446,14 +446,38 @@ static int report_stop(const run *r)
 /* What every rank was at, where the pipeline knows. */
 static void print_ranks(const run *r)
 {
+    char now[8192];
     if (r->trainer == NULL)
         return;
-    for (const char *line = pst_pipeline_report(pst_trainer_pipeline(r->trainer));
-         *line;) {
+    const char *line = pst_pipeline_report(pst_trainer_pipeline(r->trainer));
+    if (*line == 0 && r->processes.transport != NULL && r->processes.transport->lost) {
+        pst_pipeline_dump(pst_trainer_pipeline(r->trainer), now, sizeof now);
+        line = now;
+    }
+    while (*line) {
         const size_t length = strcspn(line, "\n");
         fprintf(stderr, "  %.*s\n", (int)length, line);
         line += length + 1;
     }
+}
+
+/* Who waited for a process that is gone, and what that had; the transport has told the
+ * log that it is. */
+static void say_loss(const run *r)
+{
+    const pst_transport *t = r->processes.transport;
+    const int lost = t->lost - 1;
+    char ranks[256] = "";
+    const int count = r->schedule != NULL && r->processes.process_of_rank != NULL
+                          ? pst_schedule_ranks(r->schedule)
+                          : 0;
+    size_t used = 0;
+    for (int rank = 0; rank < count && used < sizeof ranks - 16; rank++)
+        if (r->processes.process_of_rank[rank] == lost)
+            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d",
+                                     used == 0 ? ", with rank " : ", ", rank);
+    say_error("%s waited for %s%s", t->where(t->self, t->process),
+              t->where(t->self, lost), ranks);
 }
 
 /* The error, then the end. A callback that does not return may hold any lock, so that
@@ -464,12 +488,18 @@ static int fail(run *r, const pst_error *err)
     fflush(stdout);
     /* Who has failed says so, and nobody else. */
     const int status = err->status == PST_EPEER ? 1 : say_failure(err);
-    if (err->status != PST_EPEER)
+    const int lost = r->processes.transport != NULL && r->processes.transport->lost;
+    if (lost)
+        say_loss(r);
+    if (err->status != PST_EPEER || lost)
         print_ranks(r);
     if (r->processes.transport != NULL && err->status != PST_EPEER)
         r->processes.transport->fail(r->processes.transport->self, err->text);
-    if (r->processes.transport != NULL)
-        return processes_fail(&r->processes, status);
+    if (r->processes.transport != NULL) {
+        processes_fail(&r->processes, status);
+        fflush(stdout);
+        _exit(status); /* its launcher is gone, and MPI's own end would wait for it */
+    }
     if (r->trainer != NULL &&
         pst_pipeline_abandoned(pst_trainer_pipeline(r->trainer), &bytes) > 0) {
         train_log_close(r->log);

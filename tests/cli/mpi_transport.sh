@@ -82,7 +82,7 @@ cli_what='two versions'
 # shellcheck disable=SC2086 # one word an argument
 timeout -k 5 60 $MPIEXEC $options -n 1 "$program" : -n 1 env TEST_VERSION=0.0.9 \
     "$program" >../out 2>../err
-same "$cli_what" 2 "$(grep -c 'refused: process 0 has Penstock .* (protocol 1), and process 1 Penstock 0.0.9 (protocol 1); the same version on all hosts would work' ../out)"
+same "$cli_what" 2 "$(grep -c 'refused: process 0 has Penstock .* (protocol 2), and process 1 Penstock 0.0.9 (protocol 2); the same version on all hosts would work' ../out)"
 
 refused() { # NAME VALUE RULE
     cli_what="$1=$2"

@@ -115,7 +115,7 @@ PST_API void pst_checkpoint_writer_destroy(pst_checkpoint_writer *writer);
  * of the same sizes held until then).
  * Errors: PST_EINVAL  a setting differs (both values are named)
  *         PST_EFORMAT nothing complete; names the newest and what is wrong with it
- *         PST_EIO, PST_ENOMEM; PST_ECALLBACK: the transport failed.
+ *         PST_EIO, PST_ENOMEM; PST_EPEER: the transport failed.
  */
 PST_API pst_status pst_checkpoint_load(const pst_env *env, const char *dir,
                                        const pst_checkpoint *state, int64_t *step,

@@ -403,7 +403,7 @@ static pst_status next_step(pst_transport *transport, const char *dir, int64_t b
 static int is_final(pst_status status)
 {
     return status == PST_OK || status == PST_EINVAL || status == PST_ENOMEM ||
-           status == PST_ECALLBACK;
+           status == PST_EPEER;
 }
 
 /* One reader of the log hears of it, however many processes there are. */

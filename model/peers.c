@@ -2,19 +2,12 @@
 /* peers.c - agreement by gathering what each process has to say. */
 #include "model/peers.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "model/folder.h"
 
 enum { MARK_SIZE = 64, PATH_SIZE = 4096 + MARK_SIZE };
-
-/* What a process says of itself. */
-typedef struct verdict {
-    int32_t status;
-    char text[sizeof((pst_error *)0)->text];
-} verdict;
 
 int pst__peers_count(const pst_transport *transport)
 {
@@ -26,67 +19,30 @@ int pst__peers_own(const pst_transport *transport)
     return transport != NULL ? transport->process : 0;
 }
 
-/* Where this process alone may have failed. */
-static pst_status let_all_know(pst_transport *t, pst_status status,
-                               const pst_error *own, pst_error *err)
-{
-    if (status == PST_OK)
-        return PST_OK;
-    t->fail(t->self, own->text);
-    return pst_error_set(err, status, "%s", own->text);
-}
-
 pst_status pst__peers_gather(pst_transport *transport, const void *own, size_t bytes,
                              void *all, pst_error *err)
 {
-    pst_error why = PST_ERROR_INIT;
-    if (transport == NULL) {
-        memcpy(all, own, bytes);
-        return PST_OK;
-    }
-    const pst_status status = pst_transport_gather(transport, own, bytes, all, &why);
-    return let_all_know(transport, status, &why, err);
+    if (transport != NULL)
+        return pst_transport_gather(transport, own, bytes, all, err);
+    memcpy(all, own, bytes);
+    return PST_OK;
 }
 
 pst_status pst__peers_broadcast(pst_transport *transport, int from, void *data,
                                 size_t bytes, pst_error *err)
 {
-    pst_error why = PST_ERROR_INIT;
-    if (transport == NULL)
-        return PST_OK;
-    const pst_status status =
-        pst_transport_broadcast(transport, from, data, bytes, &why);
-    return let_all_know(transport, status, &why, err);
-}
-
-static pst_status first_of(const pst_transport *t, const verdict *all, pst_error *err)
-{
-    for (int i = 0; i < t->processes; i++)
-        if (all[i].status != PST_OK)
-            return pst_error_set(err, (pst_status)all[i].status, "%s: %s",
-                                 t->where(t->self, i), all[i].text);
-    return PST_OK;
+    return transport != NULL
+               ? pst_transport_broadcast(transport, from, data, bytes, err)
+               : PST_OK;
 }
 
 pst_status pst__peers_agree(pst_transport *transport, const pst_error *own,
                             pst_error *err)
 {
-    const size_t processes = (size_t)pst__peers_count(transport);
-    if (transport == NULL)
-        return own->status == PST_OK ? PST_OK
-                                     : pst_error_set(err, own->status, "%s", own->text);
-    verdict mine = {.status = (int32_t)own->status};
-    memcpy(mine.text, own->text, sizeof mine.text);
-    verdict *all = pst_allocate_array(NULL, processes, sizeof *all);
-    if (all == NULL) {
-        const pst_error why = {.status = PST_ENOMEM, .text = "no memory for messages"};
-        return let_all_know(transport, why.status, &why, err);
-    }
-    pst_status status = pst__peers_gather(transport, &mine, sizeof mine, all, err);
-    if (status == PST_OK)
-        status = first_of(transport, all, err);
-    pst_release(NULL, all);
-    return status;
+    if (transport != NULL)
+        return pst_transport_agree(transport, own, err);
+    return own->status == PST_OK ? PST_OK
+                                 : pst_error_set(err, own->status, "%s", own->text);
 }
 
 /* ---- whose folder is whose ------------------------------------------------------- */

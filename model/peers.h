@@ -3,8 +3,7 @@
  * peers.h - what all processes of a run find out together.
  *
  * Every function is called by all processes in the same order, and blocks. A NULL
- * transport is one process, for which they do next to nothing. A process that cannot
- * take part fails the transport, so that the others do not wait for it.
+ * transport is one process, for which they do next to nothing.
  */
 #ifndef PST_MODEL_PEERS_H
 #define PST_MODEL_PEERS_H
@@ -18,14 +17,12 @@
 int pst__peers_count(const pst_transport *transport);
 int pst__peers_own(const pst_transport *transport); /* number of this process        */
 
-/* As pst_transport_gather() and pst_transport_broadcast(). */
+/* As pst_transport_gather(), pst_transport_broadcast() and pst_transport_agree(). */
 pst_status pst__peers_gather(pst_transport *transport, const void *own, size_t bytes,
                              void *all, pst_error *err);
 pst_status pst__peers_broadcast(pst_transport *transport, int from, void *data,
                                 size_t bytes, pst_error *err);
 
-/* PST_OK where `own`, the status of each, is that; else the status and sentence of the
- * first process that has another, to all of them. */
 pst_status pst__peers_agree(pst_transport *transport, const pst_error *own,
                             pst_error *err);
 

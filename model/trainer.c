@@ -134,7 +134,7 @@ static pst_status train(pst_trainer *t, const int32_t *inputs, const int32_t *la
     status = pst_pipeline_run(t->pipeline, t->train_program, 0, t->steps, err);
     /* Where one process clips by the norm of all, combine() has asked them. */
     if (status == PST_OK && t->updates > 0)
-        status = pst__peers_share_numbers(t, t->microbatches * t->parts, err);
+        status = pst__trainer_share_numbers(t, t->microbatches * t->parts, err);
     if (status != PST_OK)
         return status;
     if (!t->only_gradient)
@@ -185,9 +185,9 @@ pst_status pst__trainer_forward(pst_trainer *trainer, size_t sequences, pst_erro
                                          needed < per_replica ? needed : per_replica,
                                          trainer->steps, err);
     if (status == PST_OK && trainer->batch.logits)
-        return pst__peers_share_logits(trainer, err);
+        return pst__trainer_share_logits(trainer, err);
     if (status == PST_OK)
-        status = pst__peers_share_numbers(trainer, trainer->eval_microbatches, err);
+        status = pst__trainer_share_numbers(trainer, trainer->eval_microbatches, err);
     return status;
 }
 
@@ -263,11 +263,12 @@ pst_status pst_trainer_refresh(pst_trainer *trainer, pst_error *err)
     const int last = t->stages - 1;
     pst_status status = PST_OK;
     if (!t->model.untied && last > 0)
-        status = pst__peers_copy(t, PST__OF_WEIGHTS, 0, t->slices[0].layout.wte, last,
-                                 t->slices[last].layout.head, t->weights[0].count, err);
+        status =
+            pst__trainer_copy(t, PST__OF_WEIGHTS, 0, t->slices[0].layout.wte, last,
+                              t->slices[last].layout.head, t->weights[0].count, err);
     for (int i = t->stages; i < t->stages * t->replicas && status == PST_OK; i++)
-        status = pst__peers_copy(t, PST__OF_WEIGHTS, i % t->stages, 0, i, 0,
-                                 t->slices[i].layout.weight_floats, err);
+        status = pst__trainer_copy(t, PST__OF_WEIGHTS, i % t->stages, 0, i, 0,
+                                   t->slices[i].layout.weight_floats, err);
     return status;
 }
 
@@ -301,7 +302,7 @@ char *pst_trainer_digest(const pst_trainer *trainer, char *text)
     pst__digest_begin(&digest);
     for (size_t i = 0; i < t->tensor_count && status == PST_OK; i++) {
         const float *data;
-        status = pst__peers_weight(t, i, room, &data, NULL);
+        status = pst__trainer_fetch_weight(t, i, room, &data, NULL);
         if (status == PST_OK)
             pst__digest_tensor(&digest, &t->weights[i], data);
     }

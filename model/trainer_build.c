@@ -295,7 +295,7 @@ static pst_status combine(void *user, int64_t iteration, int *step, pst_error *e
     pst_trainer *t = user;
     double sum = 0, loss = 0;
     const pst_status status =
-        pst__peers_share_numbers(t, t->microbatches * t->parts, err);
+        pst__trainer_share_numbers(t, t->microbatches * t->parts, err);
     if (status != PST_OK)
         return status;
     for (size_t i = 0; i < t->tensor_count; i++)
@@ -574,7 +574,7 @@ static pst_status build(pst_trainer *t, const pst_trainer_options *options,
         (status = load_lists(t, options->schedule, err)) != PST_OK)
         return status;
     list_tensors(t);
-    if ((status = pst__peers_prepare(t, err)) != PST_OK)
+    if ((status = pst__trainer_prepare_peers(t, err)) != PST_OK)
         return status;
     return pst__trainer_initialize(t, err);
 }
@@ -623,7 +623,7 @@ void pst_trainer_destroy(pst_trainer *trainer)
         return; /* a callback that may still return reads slices and batch */
     if (trainer->blas > 0)
         pst_blas_release(trainer->blas - 1);
-    pst__peers_release(trainer);
+    pst__trainer_release_peers(trainer);
     pst_release(&env, trainer->slices);
     pst_release(&env, trainer->parameters);
     pst_release(&env, trainer->weights);

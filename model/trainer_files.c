@@ -110,12 +110,12 @@ static pst_status refresh_moments(pst_trainer *t, pst_error *err)
     pst_status status = PST_OK;
     for (size_t second = 0; second < 2 && !t->model.untied && last > 0; second++)
         if (status == PST_OK)
-            status = pst__peers_copy(
+            status = pst__trainer_copy(
                 t, PST__OF_OPTIMIZER, 0, from->wte + second * from->weight_floats, last,
                 to->head + second * to->weight_floats, floats, err);
     for (int i = t->stages; i < t->stages * t->replicas && status == PST_OK; i++)
-        status = pst__peers_copy(t, PST__OF_OPTIMIZER, i % t->stages, 0, i, 0,
-                                 2 * t->slices[i].layout.weight_floats, err);
+        status = pst__trainer_copy(t, PST__OF_OPTIMIZER, i % t->stages, 0, i, 0,
+                                   2 * t->slices[i].layout.weight_floats, err);
     return status;
 }
 

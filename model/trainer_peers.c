@@ -4,23 +4,14 @@
 
 #include <string.h>
 
+#include "model/peers.h"
+
 /* In front of squares and losses in what each process tells. */
 enum { STOP, SPAN, BUSIEST, FIXED };
-
-static pst_transport *transport_of(const pst_trainer *t)
-{
-    return t->transport;
-}
 
 static int process_of(const pst_trainer *t, int stage)
 {
     return t->process_of_stage ? t->process_of_stage[stage] : 0;
-}
-
-int pst__peers_have(const pst_trainer *trainer, int stage)
-{
-    return !trainer->transport ||
-           process_of(trainer, stage) == trainer->transport->process;
 }
 
 static size_t most_units(const pst_trainer *t)
@@ -29,7 +20,7 @@ static size_t most_units(const pst_trainer *t)
     return (size_t)(units > t->eval_microbatches ? units : t->eval_microbatches);
 }
 
-pst_status pst__peers_prepare(pst_trainer *trainer, pst_error *err)
+pst_status pst__trainer_prepare_peers(pst_trainer *trainer, pst_error *err)
 {
     pst_trainer *t = trainer;
     if (!t->transport)
@@ -49,7 +40,7 @@ pst_status pst__peers_prepare(pst_trainer *trainer, pst_error *err)
     return PST_OK;
 }
 
-void pst__peers_release(pst_trainer *trainer)
+void pst__trainer_release_peers(pst_trainer *trainer)
 {
     pst_release(&trainer->env, trainer->told);
     pst_release(&trainer->env, trainer->stage_of_tensor);
@@ -82,7 +73,7 @@ static void take_larger(double *own, double other)
         *own = other;
 }
 
-pst_status pst__peers_share_numbers(pst_trainer *trainer, int units, pst_error *err)
+pst_status pst__trainer_share_numbers(pst_trainer *trainer, int units, pst_error *err)
 {
     pst_trainer *t = trainer;
     measure(t);
@@ -97,7 +88,7 @@ pst_status pst__peers_share_numbers(pst_trainer *trainer, int units, pst_error *
     memcpy(own + FIXED, t->squares, t->tensor_count * sizeof *own);
     memcpy(own + FIXED + t->tensor_count, t->loss, (size_t)units * sizeof *own);
     const pst_status status =
-        pst_transport_gather(t->transport, own, count * sizeof *own, all, err);
+        pst__peers_gather(t->transport, own, count * sizeof *own, all, err);
     if (status != PST_OK)
         return status;
     for (int process = 0; process < t->transport->processes; process++) {
@@ -118,7 +109,7 @@ pst_status pst__peers_share_numbers(pst_trainer *trainer, int units, pst_error *
     return PST_OK;
 }
 
-pst_status pst__peers_share_logits(pst_trainer *trainer, pst_error *err)
+pst_status pst__trainer_share_logits(pst_trainer *trainer, pst_error *err)
 {
     const pst_trainer *t = trainer;
     const pst__batch *b = &t->batch;
@@ -131,9 +122,9 @@ pst_status pst__peers_share_logits(pst_trainer *trainer, pst_error *err)
         const size_t sequences = b->first[i + 1] - b->first[i];
         const int last = (i / b->per_replica + 1) * t->stages - 1;
         if (sequences > 0)
-            status = pst_transport_broadcast(t->transport, process_of(t, last),
-                                             b->logits + b->first[i] * each,
-                                             sequences * each * sizeof(float), err);
+            status = pst__peers_broadcast(t->transport, process_of(t, last),
+                                          b->logits + b->first[i] * each,
+                                          sequences * each * sizeof(float), err);
     }
     return status;
 }
@@ -144,9 +135,9 @@ static float *memory_of(const pst_trainer *t, pst__memory memory, int stage)
                                      : pst_pipeline_optimizer(t->pipeline, stage);
 }
 
-pst_status pst__peers_copy(pst_trainer *trainer, pst__memory memory, int from_stage,
-                           size_t from, int to_stage, size_t to, size_t count,
-                           pst_error *err)
+pst_status pst__trainer_copy(pst_trainer *trainer, pst__memory memory, int from_stage,
+                             size_t from, int to_stage, size_t to, size_t count,
+                             pst_error *err)
 {
     const pst_trainer *t = trainer;
     float *source = memory_of(t, memory, from_stage);
@@ -159,11 +150,11 @@ pst_status pst__peers_copy(pst_trainer *trainer, pst__memory memory, int from_st
         if (!source && !target && !room)
             return pst_error_no_memory(err, "weights of another process",
                                        count * sizeof *room);
-        status = pst_transport_broadcast(transport_of(t), process_of(t, from_stage),
-                                         source   ? source + from
-                                         : target ? target + to
-                                                  : room,
-                                         count * sizeof *room, err);
+        status = pst__peers_broadcast(t->transport, process_of(t, from_stage),
+                                      source   ? source + from
+                                      : target ? target + to
+                                               : room,
+                                      count * sizeof *room, err);
         pst_release(&t->env, room);
     } else if (source && count > 0) {
         memcpy(target + to, source + from, count * sizeof *source);
@@ -171,14 +162,14 @@ pst_status pst__peers_copy(pst_trainer *trainer, pst__memory memory, int from_st
     return status;
 }
 
-pst_status pst__peers_weight(const pst_trainer *trainer, size_t i, float *room,
-                             const float **data, pst_error *err)
+pst_status pst__trainer_fetch_weight(const pst_trainer *trainer, size_t i, float *room,
+                                     const float **data, pst_error *err)
 {
     const pst_trainer *t = trainer;
     float *own = t->weights[i].data ? t->weights[i].data : room;
     *data = own;
     if (!t->transport)
         return PST_OK;
-    return pst_transport_broadcast(t->transport, process_of(t, t->stage_of_tensor[i]),
-                                   own, t->weights[i].count * sizeof *own, err);
+    return pst__peers_broadcast(t->transport, process_of(t, t->stage_of_tensor[i]), own,
+                                t->weights[i].count * sizeof *own, err);
 }

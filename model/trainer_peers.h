@@ -12,30 +12,27 @@
 
 typedef enum pst__memory { PST__OF_WEIGHTS, PST__OF_OPTIMIZER } pst__memory;
 
-/* Is the stage, of whichever replica, in this process? */
-int pst__peers_have(const pst_trainer *trainer, int stage);
-
 /* Room for the numbers; the trainer knows its tensors. */
-pst_status pst__peers_prepare(pst_trainer *trainer, pst_error *err);
-void pst__peers_release(pst_trainer *trainer);
+pst_status pst__trainer_prepare_peers(pst_trainer *trainer, pst_error *err);
+void pst__trainer_release_peers(pst_trainer *trainer);
 
 /*
  * After a list, `units` losses of it: losses, squares, what the run took, and who asked
  * for the end, as each process knows its own part of them, are then known to all.
  */
-pst_status pst__peers_share_numbers(pst_trainer *trainer, int units, pst_error *err);
+pst_status pst__trainer_share_numbers(pst_trainer *trainer, int units, pst_error *err);
 
 /* The logits of the forward-only list just run, (batch->first, ...). */
-pst_status pst__peers_share_logits(pst_trainer *trainer, pst_error *err);
+pst_status pst__trainer_share_logits(pst_trainer *trainer, pst_error *err);
 
 /* `count` floats of one stage's memory to another's, which hold copies. */
-pst_status pst__peers_copy(pst_trainer *trainer, pst__memory memory, int from_stage,
-                           size_t from, int to_stage, size_t to, size_t count,
-                           pst_error *err);
+pst_status pst__trainer_copy(pst_trainer *trainer, pst__memory memory, int from_stage,
+                             size_t from, int to_stage, size_t to, size_t count,
+                             pst_error *err);
 
 /* Weight number i for reading; in `room`, which holds the largest, where it is another
  * process's. */
-pst_status pst__peers_weight(const pst_trainer *trainer, size_t i, float *room,
-                             const float **data, pst_error *err);
+pst_status pst__trainer_fetch_weight(const pst_trainer *trainer, size_t i, float *room,
+                                     const float **data, pst_error *err);
 
 #endif

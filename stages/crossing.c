@@ -92,8 +92,8 @@ static bool is_forward(const pst_step *step)
     return step->action.op == PST_OP_FORWARD;
 }
 
-/* The step of the row that takes what comes over `link` for the stage and microbatch of
- * `sent`, which may be a forward. */
+/* The step of the row that takes what comes over `link` for the stage and microbatch,
+ * an activation or a gradient; the row's length where there is none. */
 static size_t find_user(const pst_rank_footprint *row, uint32_t link, int stage,
                         uint32_t microbatch, bool forward)
 {

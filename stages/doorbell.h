@@ -36,9 +36,10 @@ static inline void pst__doorbell_arm(pst_doorbell *bell, int sender)
     atomic_store_explicit(&bell->word, (uint32_t)sender + 1, memory_order_seq_cst);
 }
 
-static inline void pst__doorbell_sleep(pst_doorbell *bell, int sender)
+static inline void pst__doorbell_sleep(pst_doorbell *bell, int sender,
+                                       uint64_t timeout_ns)
 {
-    pst__futex_wait(&bell->word, (uint32_t)sender + 1, 0);
+    pst__futex_wait(&bell->word, (uint32_t)sender + 1, timeout_ns);
 }
 
 /* Consumer: awake again, or there was work after all. */

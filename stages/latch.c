@@ -3,7 +3,7 @@
 #include "stages/latch.h"
 
 /* A wait first moves transfers on by itself for so long, then it sleeps. */
-enum { SPIN_NS = 50000, NAP_NS = 1000000 };
+enum { SPIN_NS = 50000, NAP_NS = 100000 };
 
 void pst__latch_open(pst_latch *latch, size_t transfers)
 {

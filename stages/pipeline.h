@@ -171,8 +171,8 @@ PST_API const pst_trace_event *pst_pipeline_trace(const pst_pipeline *pipeline,
                                                   int rank, size_t *count);
 
 /* Fetch the last run's events of the ranks in other processes; all call it. Times are
- * those of each host's own clock. Nothing where there is one process. Errors: PST_EPEER,
- * PST_ENOMEM. */
+ * those of each host's own clock. Nothing where there is one process. Errors:
+ * PST_EPEER, PST_ENOMEM. */
 PST_API pst_status pst_pipeline_share_trace(pst_pipeline *pipeline, pst_error *err);
 
 PST_API void pst_pipeline_worker(const pst_pipeline *pipeline, int rank,

@@ -314,6 +314,9 @@ static pst_status set_up(pst_pipeline *p, int program, int microbatches,
     p->run.microbatches = (uint32_t)(microbatches ? microbatches : f->microbatches);
     p->run.iteration = iteration;
     p->run.number++;
+    for (int rank = 0; rank < p->ranks; rank++)
+        if (!pst__is_here(p, rank)) /* what share_trace() fetched last */
+            p->workers[rank].event_count = 0;
     pst__crossings_begin(p);
     if (f->training && f->updates == 0)
         pst__tie_remote_begin(p);

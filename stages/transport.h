@@ -80,10 +80,15 @@ typedef struct pst_transport {
 /*
  * Every process's `bytes` bytes into all[processes][bytes], in the order of processes.
  * Called by all processes, in the same order of such calls; blocks.
- * Errors: PST_EPEER with the transport's reason, PST_ENOMEM.
+ * Errors: PST_EPEER with the transport's reason; PST_ENOMEM, which fails the transport.
  */
 PST_API pst_status pst_transport_gather(pst_transport *transport, const void *own,
                                         size_t bytes, void *all, pst_error *err);
+
+/* PST_OK where `own` of every process is that; else the error of the lowest process
+ * that has another, with its place, to all: "process 1 on node-b: ...". As above. */
+PST_API pst_status pst_transport_agree(pst_transport *transport, const pst_error *own,
+                                       pst_error *err);
 
 /* `data` of process `from` into data of all. As above. */
 PST_API pst_status pst_transport_broadcast(pst_transport *transport, int from,

@@ -21,7 +21,8 @@ enum {
      * that doubles; long ones where there is nothing to move. */
     YIELDS = 4,
     SHORTEST_NAP_NS = 20000,
-    LONGEST_NAP_NS = 200000,
+    DOUBLINGS = 6, /* up to 1.28 ms: who waits looks more often than that           */
+    FUNNELED_DOUBLINGS = 3, /* but here nobody else may                           */
     IDLE_NAP_NS = 5000000,
     /* A thread that waits looks at control messages so often. */
     CONTROL_NS = 1000000,
@@ -138,9 +139,10 @@ static void pause_thread(pst_mpi *mpi, unsigned n)
         pst__thread_yield();
         pst__monitor_enter(&mpi->lock);
     } else {
+        const unsigned most = mpi->funneled ? FUNNELED_DOUBLINGS : DOUBLINGS;
         const unsigned doubled = n < YIELDS ? 0 : n - YIELDS;
-        const uint64_t nap =
-            doubled > 3 ? LONGEST_NAP_NS : (uint64_t)SHORTEST_NAP_NS << doubled;
+        const uint64_t nap = (uint64_t)SHORTEST_NAP_NS
+                             << (doubled < most ? doubled : most);
         mpi->dozes = mpi->funneled;
         pst__monitor_sleep(&mpi->lock, nap);
         mpi->dozes = false;

@@ -9,6 +9,11 @@
 #include "stages/crossing.h"
 #include "stages/settle.h"
 
+/* A worker that waits for another process has nothing to do but to move transfers on:
+ * one of a process so often, since the transport's own thread looks seldom, so as to
+ * leave the core to those that compute. */
+enum { PEER_NAP_NS = 100000 };
+
 /* relaxed throughout: for the watchdog and for people, who need no order. */
 static void show_state(pst_worker *w, uint32_t state)
 {
@@ -91,6 +96,9 @@ static void wait_for(pst_worker *w, pst_channel *channel, int word)
     pst_pipeline *p = w->pipeline;
     const int sender = channel ? channel->sender : pst__tie_rank(p, word);
     const pst_transport *t = pst__is_here(p, sender) ? NULL : p->options.transport;
+    const uint64_t nap = t ? (uint64_t)p->workers_here * PEER_NAP_NS : 0;
+    if (t)
+        t->progress(t->self);
     const uint64_t start = p->spin_ns ? pst__now_ns() : 0;
     for (unsigned looks = 1; p->spin_ns; looks++) {
         if (has_come(w, channel, word) || has_ended(p))
@@ -107,7 +115,7 @@ static void wait_for(pst_worker *w, pst_channel *channel, int word)
     /* seq_cst: S4 of doorbell.h, with the flag in place of the count. */
     if (!has_come(w, channel, word) &&
         atomic_load_explicit(&p->ended, memory_order_seq_cst) == PST__GOES_ON)
-        pst__doorbell_sleep(&w->doorbell, sender);
+        pst__doorbell_sleep(&w->doorbell, sender, nap);
     pst__doorbell_disarm(&w->doorbell);
 }
 

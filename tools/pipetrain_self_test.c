@@ -7,12 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-#include <penstock/blas.h>
 #include <penstock/transport.h>
-#include <penstock/version.h>
 
-#include "tools/launch.h"
 #include "tools/pipetrain.h"
+#include "tools/processes.h"
 #include "tools/say.h"
 
 enum { SPIN_ROUNDS = 300, SLEEP_ROUNDS = 100, LARGE_ROUNDS = 12, MOST_ROUNDS = 300 };
@@ -25,14 +23,6 @@ typedef struct hop {
     double bandwidth_1;
     double bandwidth_4;
 } hop;
-
-/* What must be alike for the same bits. */
-typedef struct likeness {
-    char version[32];
-    char core[32];
-    char kernels[32];
-    char config[128];
-} likeness;
 
 typedef struct self_test {
     pst_transport *t;
@@ -171,19 +161,13 @@ static void print_hops(const pst_transport *t, const hop *all)
 }
 
 /* Each process's own, and whether they are all alike. */
-static pst_status compare_all(pst_transport *t, pst_error *err)
+static pst_status compare_all(const processes *p, pst_error *err)
 {
-    pst_blas_info info;
-    pst_blas_describe(&info);
-    likeness own = {.version = ""};
-    snprintf(own.version, sizeof own.version, "%s", pst_version_string());
-    snprintf(own.core, sizeof own.core, "%s", info.core);
-    snprintf(own.kernels, sizeof own.kernels, "%s", info.kernels);
-    snprintf(own.config, sizeof own.config, "%s", info.config);
+    const pst_transport *t = p->transport;
     likeness *all = pst_allocate_array(NULL, (size_t)t->processes, sizeof *all);
     if (!all)
         return pst_error_no_memory(err, "processes", 0);
-    const pst_status status = pst_transport_gather(t, &own, sizeof own, all, err);
+    const pst_status status = processes_likeness(p, all, err);
     int alike = 1;
     for (int i = 0; i < t->processes && !status && t->process == 0; i++) {
         printf("%s: Penstock %s, %s kernels; %s, %s kernels\n", t->where(t->self, i),
@@ -197,8 +181,9 @@ static pst_status compare_all(pst_transport *t, pst_error *err)
     return status;
 }
 
-static pst_status run(pst_transport *t, pst_error *err)
+static pst_status run(const processes *p, pst_error *err)
 {
+    pst_transport *t = p->transport;
     self_test s = {
         .t = t, .out = pst_allocate(NULL, LARGEST), .in = pst_allocate(NULL, LARGEST)};
     hop *all = pst_allocate_array(NULL, (size_t)t->processes * (size_t)t->processes,
@@ -208,7 +193,7 @@ static pst_status run(pst_transport *t, pst_error *err)
                             ? PST_OK
                             : pst_error_no_memory(err, "messages", 2ull * LARGEST);
     if (!status)
-        status = compare_all(t, err);
+        status = compare_all(p, err);
     if (!status)
         status = measure_all(&s, all, err);
     if (!status && t->process == 0)
@@ -224,19 +209,18 @@ int pipetrain_self_test(void)
 {
     const pst_env env = {.log = say_log};
     pst_error err = PST_ERROR_INIT;
-    launch own;
-    pst_transport *t = launch_open(&env, &own, &err);
-    if (err.status)
+    processes own = {.leads = 0};
+    if (processes_join(&env, &own, &err) != PST_OK)
         return say_failure(&err);
-    if (!t) {
+    if (own.transport == NULL) {
         printf(
             "pipetrain runs alone: no launcher of MPI has started it with others.\n");
         return 0;
     }
-    if (t->process == 0)
-        printf("%d processes, by %s\n", t->processes, own.name());
-    if (run(t, &err))
-        return launch_fail(&own, say_failure(&err));
-    launch_close(&own);
+    if (own.leads)
+        printf("%d processes, by %s\n", own.transport->processes, own.launch.name());
+    if (run(&own, &err) != PST_OK)
+        return processes_fail(&own, say_failure(&err), 1);
+    processes_leave(&own);
     return 0;
 }

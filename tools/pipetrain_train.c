@@ -343,11 +343,20 @@ static pst_status one_step(run *r, pst_error *err)
     return status;
 }
 
+/* What one process alone has found ends the calls that the others are in. */
+static void tell_others(const run *r, pst_status status, const pst_error *err)
+{
+    const pst_transport *t = r->processes.transport;
+    if (t != NULL && status != PST_OK && status != PST_EPEER)
+        t->fail(t->self, err->text);
+}
+
 /* What is being saved gets there, also where training has failed. */
 static pst_status end_saves(run *r, pst_status status, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     const int64_t done = pst_trainer_steps(r->trainer);
+    tell_others(r, status, err);
     const pst_status saved =
         pst_trainer_save_finish(r->trainer, status == PST_OK ? err : NULL);
     if (status != PST_OK || saved != PST_OK || s->checkpoint == NULL)
@@ -431,15 +440,18 @@ static int report_stop(const run *r)
     int64_t done = pst_trainer_steps(r->trainer);
     if (!r->processes.leads)
         return s->checkpoint == NULL;
+    char who[32] = "another process's signal";
+    if (stop_signal != 0)
+        snprintf(who, sizeof who, "signal %d", (int)stop_signal);
     if (s->checkpoint == NULL) {
-        say_error("stopped by signal %d after step %" PRId64
+        say_error("stopped by %s after step %" PRId64
                   "; nothing was saved, since there is no --checkpoint DIR",
-                  (int)stop_signal, done);
+                  who, done);
         return 1;
     }
-    printf("stopped by signal %d after step %" PRId64
+    printf("stopped by %s after step %" PRId64
            "; the checkpoint is in %s, go on with --resume\n",
-           (int)stop_signal, done, s->checkpoint);
+           who, done, s->checkpoint);
     return 0;
 }
 
@@ -493,10 +505,9 @@ static int fail(run *r, const pst_error *err)
         say_loss(r);
     if (err->status != PST_EPEER || lost)
         print_ranks(r);
-    if (r->processes.transport != NULL && err->status != PST_EPEER)
-        r->processes.transport->fail(r->processes.transport->self, err->text);
+    tell_others(r, err->status, err);
     if (r->processes.transport != NULL) {
-        processes_fail(&r->processes, status);
+        processes_fail(&r->processes, status, err->status != PST_EPEER);
         fflush(stdout);
         _exit(status); /* its launcher is gone, and MPI's own end would wait for it */
     }

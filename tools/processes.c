@@ -2,6 +2,7 @@
 /* processes.c - what the processes of a run tell each other before and after it. */
 #include "tools/processes.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,6 @@ pst_status processes_join(const pst_env *env, processes *own, pst_error *err)
 
 /* ---- agreeing ------------------------------------------------------------------- */
 
-/* What the bits of a run depend on besides its arguments. */
-typedef struct likeness {
-    char version[32];
-    char core[32];
-    char kernels[32];
-} likeness;
-
 static likeness likeness_here(void)
 {
     likeness own = {.version = ""};
@@ -38,7 +32,14 @@ static likeness likeness_here(void)
     snprintf(own.version, sizeof own.version, "%s", pst_version_string());
     snprintf(own.core, sizeof own.core, "%s", info.core);
     snprintf(own.kernels, sizeof own.kernels, "%s", info.kernels);
+    snprintf(own.config, sizeof own.config, "%s", info.config);
     return own;
+}
+
+pst_status processes_likeness(const processes *own, likeness *all, pst_error *err)
+{
+    const likeness here = likeness_here();
+    return pst_transport_gather(own->transport, &here, sizeof here, all, err);
 }
 
 static pst_status refuse_mixture(const pst_transport *t, const likeness *all, int other,
@@ -59,24 +60,29 @@ static pst_status refuse_mixture(const pst_transport *t, const likeness *all, in
             "differently; OPENBLAS_CORETYPE=Haswell on all would work, "
             "or --allow-mixed, with other bits than either alone",
             first, a->core, second, b->core);
+    if (strcmp(a->config, b->config) != 0)
+        return pst_error_set(
+            err, PST_EINVAL,
+            "%s has %s and %s %s; the same OpenBLAS on all would work, "
+            "or --allow-mixed, with other bits than either alone",
+            first, a->config, second, b->config);
     return pst_error_set(
         err, PST_EINVAL,
         "%s has kernels for %s and %s for %s, which round differently; "
-        "PENSTOCK_KERNELS=%s on all would work, or --allow-mixed, with "
-        "other bits than either alone",
-        first, a->kernels, second, b->kernels, a->kernels);
+        "CPUs of one kind would work, or --allow-mixed, with other bits than either "
+        "alone",
+        first, a->kernels, second, b->kernels);
 }
 
 pst_status processes_compare(processes *own, int allow, pst_error *err)
 {
-    const likeness here = likeness_here();
-    pst_transport *t = own->transport;
+    const pst_transport *t = own->transport;
     if (t == NULL)
         return PST_OK;
     likeness *all = calloc((size_t)t->processes, sizeof *all);
     if (all == NULL)
         return pst_error_no_memory(err, "a list of processes", 0);
-    pst_status status = pst_transport_gather(t, &here, sizeof here, all, err);
+    pst_status status = processes_likeness(own, all, err);
     for (int i = 1; status == PST_OK && i < t->processes; i++) {
         if (memcmp(&all[i], &all[0], sizeof all[i]) == 0)
             continue;
@@ -88,43 +94,19 @@ pst_status processes_compare(processes *own, int allow, pst_error *err)
     return status;
 }
 
-/* What a process found, as all learn it. */
-typedef struct finding {
-    int status;
-    int line;
-    char file[192];
-    char text[832];
-} finding;
-
 pst_status processes_agree(const processes *own, pst_status status, pst_error *err)
 {
-    pst_transport *t = own->transport;
-    if (t == NULL || status == PST_EPEER)
+    pst_error found = PST_ERROR_INIT;
+    if (own->transport == NULL || status == PST_EPEER)
         return status;
-    finding *all = calloc((size_t)t->processes + 1, sizeof *all), *here = all;
-    if (all == NULL)
-        return status;
-    here->status = (int)status;
-    if (status != PST_OK)
-        snprintf(here->text, sizeof here->text, "%s", err->text);
-    pst_error peer = PST_ERROR_INIT;
-    if (pst_transport_gather(t, here, sizeof *here, all + 1, &peer) != PST_OK) {
-        free(all);
-        return status == PST_OK ? pst_error_set(err, PST_EPEER, "%s", peer.text)
-                                : status;
-    }
-    pst_status worst = status;
-    for (int i = 0; i < t->processes; i++) {
-        const finding *found = &all[1 + i];
-        const int said_before = i < t->process && strcmp(found->text, here->text) == 0;
-        if (found->status == PST_OK || (status != PST_OK && !said_before))
-            continue;
-        worst = PST_EPEER;
-        *err = (pst_error)PST_ERROR_INIT;
-        pst_error_set(err, PST_EPEER, "%s: %s", t->where(t->self, i), found->text);
-    }
-    free(all);
-    return worst;
+    const pst_error here = status == PST_OK ? found : *err;
+    const pst_status agreed = pst_transport_agree(own->transport, &here, &found);
+    if (agreed == PST_OK)
+        return PST_OK;
+    if (!own->leads)
+        found.status = PST_EPEER;
+    *err = found;
+    return found.status;
 }
 
 /* ---- placing -------------------------------------------------------------------- */
@@ -184,7 +166,7 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
     if (t == NULL)
         return PST_OK;
     const int count = t->processes;
-    int *counts = calloc(2 * (size_t)count, sizeof *counts), *order = counts + count;
+    int *counts = calloc(2 * (size_t)count, sizeof *counts);
     free(own->process_of_rank);
     own->process_of_rank = calloc((size_t)ranks, sizeof *own->process_of_rank);
     if (counts == NULL || own->process_of_rank == NULL) {
@@ -196,6 +178,7 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
         status = read_workers(workers, count, ranks, counts, err);
     for (int i = 0; i < count && workers == NULL; i++)
         counts[i] = ranks / count + (i < ranks % count);
+    int *order = counts + count;
     order_by_host(t, order);
     for (int i = 0, rank = 0; status == PST_OK && i < count; i++)
         for (int k = 0; k < counts[i]; k++)
@@ -234,7 +217,9 @@ void processes_leave(processes *own)
     free(own->process_of_rank);
 }
 
-int processes_fail(processes *own, int status)
+int processes_fail(processes *own, int status, int told)
 {
+    if (!told)
+        poll(NULL, 0, 2000);
     return launch_fail(&own->launch, status);
 }

@@ -9,6 +9,14 @@
 
 #include "tools/launch.h"
 
+/* What the bits of a run depend on besides its arguments. */
+typedef struct likeness {
+    char version[32];
+    char core[32]; /* the kernels of OpenBLAS                                  */
+    char kernels[32];
+    char config[128]; /* of OpenBLAS                                           */
+} likeness;
+
 typedef struct processes {
     launch launch;
     pst_transport *transport; /* NULL: there is one                            */
@@ -25,8 +33,11 @@ pst_status processes_join(const pst_env *env, processes *own, pst_error *err);
  * refused with what would make them alike, or where `allow` marked as mixed. */
 pst_status processes_compare(processes *own, int allow, pst_error *err);
 
-/* Give all the worst of what they found: `status` with `err` where it was found first,
- * PST_EPEER where another has said it. */
+/* What each is, into all[processes]. All call it. */
+pst_status processes_likeness(const processes *own, likeness *all, pst_error *err);
+
+/* All go on, or none: `status` and `err` become those of the first process that has
+ * found something, on the one that prints, and PST_EPEER on the others. */
 pst_status processes_agree(const processes *own, pst_status status, pst_error *err);
 
 /*
@@ -43,9 +54,11 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
 pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,
                                    int ranks, pst_error *err);
 
-/* The end of a run that went well; of one that did not, which has been told. Returns
- * `status`. */
+/* The end of a run that went well. */
 void processes_leave(processes *own);
-int processes_fail(processes *own, int status);
+
+/* The end of all processes, and of the job. `told` 0: another has failed, and still has
+ * to say so: it ends this one, or is given 2 s. Returns `status`. */
+int processes_fail(processes *own, int status, int told);
 
 #endif

@@ -96,8 +96,12 @@ pst_status scene_measured(const pst_schedule *schedule, const pst_pipeline *pipe
     for (int rank = 0; pipeline != NULL && rank < (*out)->ranks; rank++) {
         pst_worker_info info;
         pst_pipeline_worker(pipeline, rank, &info);
-        snprintf((*out)->rows[rank].place, sizeof(*out)->rows[rank].place,
-                 "thread %d, CPU %s", info.thread_id, info.cpus);
+        if (info.thread_id == 0)
+            snprintf((*out)->rows[rank].place, sizeof(*out)->rows[rank].place,
+                     "another process");
+        else
+            snprintf((*out)->rows[rank].place, sizeof(*out)->rows[rank].place,
+                     "thread %d, CPU %s", info.thread_id, info.cpus);
     }
     return PST_OK;
 }

@@ -5,6 +5,9 @@ benches = \
 	%D%/bench_pipeline \
 	%D%/bench_schedule \
 	%D%/bench_stream
+if HAVE_MPI
+benches += %D%/bench_network
+endif
 EXTRA_PROGRAMS += $(benches)
 CLEANFILES += $(benches)
 bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
@@ -12,6 +15,11 @@ bench_libs = tools/libtools.la libpenstock-model.la libpenstock.la
 %C%_bench_pipeline_LDADD = $(bench_libs)
 
 %C%_bench_schedule_LDADD = libpenstock.la -lm
+
+# Over processes: by hand, under a launcher of MPI; tests/cli/two_hosts.sh says how on
+# one machine.
+%C%_bench_network_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+%C%_bench_network_LDADD = $(mpi_library) libpenstock.la $(MPI_LIBS) -lm
 
 # Its hops use what the library does not export.
 %C%_bench_stream_LDADD = stages/libstages.la sched/libsched.la

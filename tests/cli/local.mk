@@ -7,7 +7,7 @@ check_LTLIBRARIES += %D%/fail_malloc.la
 %C%_fail_malloc_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 %C%_fail_malloc_la_LIBADD = -ldl
 
-EXTRA_DIST += %D%/lib.sh
+EXTRA_DIST += %D%/lib.sh %D%/mpi_lib.sh
 dist_check_SCRIPTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
@@ -15,12 +15,14 @@ dist_check_SCRIPTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
 	%D%/quota.sh \
-	%D%/steady.sh
+	%D%/steady.sh \
+	%D%/two_hosts.sh
 TESTS += \
 	%D%/bad_csv.sh \
 	%D%/bad_input.sh \
@@ -28,9 +30,11 @@ TESTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/memory.sh \
+	%D%/mpi.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
 	%D%/pipetrain.sh \
 	%D%/quota.sh \
-	%D%/steady.sh
+	%D%/steady.sh \
+	%D%/two_hosts.sh

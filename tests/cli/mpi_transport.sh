@@ -4,41 +4,18 @@
 # found by configure starts here: what should work, and what all of them say when not.
 #
 # PENSTOCK_MPI_LARGE=1 sends a message of more than 2 GiB too, which needs 5 GiB.
-# shellcheck source=tests/cli/lib.sh disable=SC1091
+tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 program=$(cd "${top_builddir:-.}" && pwd)/tests/stages/mpi_transport
+# shellcheck source=tests/cli/lib.sh disable=SC1091
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
-[ "${MPI_NAME:-no}" != no ] || {
-    skip 'there is no MPI'
-    exit 77
-}
-# shellcheck disable=SC2086 # a command and its words
-command -v ${MPIEXEC:?} >/dev/null 2>&1 || {
-    skip "there is no $MPIEXEC"
-    exit 77
-}
-unset PENSTOCK_MPI_THREADS PENSTOCK_MPI_TAG_UB PENSTOCK_MPI_CHUNK PENSTOCK_HEARTBEAT || :
-# What a sanitizer finds in MPI is not ours.
-ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS+:$ASAN_OPTIONS}
-export ASAN_OPTIONS
-
-# More processes than cores, by any user.
-case $MPI_NAME in
-openmpi)
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-    options='--oversubscribe --bind-to none --mca mpi_yield_when_idle 1'
-    library='Open MPI'
-    ;;
-mpich) options='' library=MPICH ;;
-*) options='' library=MPI ;;
-esac
+# shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
+. "$tests/mpi_lib.sh"
 
 # launch PROCESSES ARGUMENT...
 launch() {
     launch_count=$1
     shift
-    # shellcheck disable=SC2086 # one word an argument
-    timeout -k 5 120 $MPIEXEC $options -n "$launch_count" "$program" "$@"
+    launched "$launch_count" "$program" "$@"
 }
 
 # all_say PROCESSES TEXT: each has printed "N: TEXT", TEXT a pattern of grep.

@@ -207,7 +207,7 @@ done
 kills() {
     PENSTOCK_KILL_AT=$1 start_train --steps 120 --checkpoint killed --checkpoint-every 1
     wait $! && kills_status=0 || kills_status=$?
-    [ $kills_status -eq 137 ]
+    [ "$kills_status" -eq 137 ]
 }
 
 for point in snapshot shard-half:7 shard-synced:4 before-manifest:4 manifest-written:4 \

@@ -79,3 +79,7 @@ TESTS += %D%/test_digest
 if X86_LEVELS
 %C%_test_kernels_CPPFLAGS = $(AM_CPPFLAGS) -DPST_X86_LEVELS=1
 endif
+
+check_PROGRAMS += %D%/test_processes
+%C%_test_processes_LDADD = tests/stages/libloopback.la $(model_test_libs)
+TESTS += %D%/test_processes

@@ -52,17 +52,20 @@ pst_status small_trainer_try(const small *how, pst_trainer **out, pst_error *err
     pst_schedule_destroy(single);
     if (status != PST_OK)
         return status;
-    const pst_trainer_options options = {.model = s.model,
-                                         .optimizer = s.optimizer,
-                                         .batch = s.batch,
-                                         .schedule = schedule,
-                                         .seed = s.seed,
-                                         .pipeline = {.team = s.team,
-                                                      .delay_seed = s.delay_seed,
-                                                      .topology_synthetic = s.topology},
-                                         .decorate = s.decorate,
-                                         .decorate_user = s.decorate_user,
-                                         .shares = s.shares};
+    const pst_trainer_options options = {
+        .model = s.model,
+        .optimizer = s.optimizer,
+        .batch = s.batch,
+        .schedule = schedule,
+        .seed = s.seed,
+        .pipeline = {.team = s.team,
+                     .delay_seed = s.delay_seed,
+                     .transport = s.transport,
+                     .process_of_rank = s.process_of_rank,
+                     .topology_synthetic = s.topology},
+        .decorate = s.decorate,
+        .decorate_user = s.decorate_user,
+        .shares = s.shares};
     status = pst_trainer_create(s.env, &options, out, err);
     pst_schedule_destroy(schedule);
     return status;

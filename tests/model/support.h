@@ -26,6 +26,8 @@ typedef struct small {
     const char *topology; /* hwloc's synthetic form; NULL: this machine        */
     pst_status (*decorate)(void *user, pst_stage *stages, int count, pst_error *err);
     void *decorate_user;
+    pst_transport *transport; /* NULL: one process                             */
+    const int *process_of_rank;
 } small;
 
 /* Ends the test where it cannot be made. */

@@ -258,7 +258,7 @@ static void wait_forever(double limit)
     EXPECT(t->failure(t->self));
     pst_error err = PST_ERROR_INIT;
     int all[64];
-    EXPECT(pst_transport_gather(t, &next, sizeof next, all, &err) == PST_ECALLBACK);
+    EXPECT(pst_transport_gather(t, &next, sizeof next, all, &err) == PST_EPEER);
     EXPECT(strcmp(err.text, t->failure(t->self)) == 0);
 }
 

@@ -184,7 +184,6 @@ START_TEST(test_failure_is_told_to_all)
              .microbatches = 4,
              .hook = fail_in_stage_2,
              .hooked = 2};
-    place(&j, 0x0e4); /* each its own */
     for (int rank = 0; rank < 4; rank++)
         j.process_of_rank[rank] = rank;
     j.schedules[0] = toy_named("1f1b", 4, 4);

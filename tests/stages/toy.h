@@ -59,7 +59,8 @@ struct toy {
 void toy_init(toy *t, const toy_shape *shape);
 float toy_weight(const toy *t, int stage, size_t k);
 
-/* Of a pipeline over several processes all of this is about the stages that are here. */
+/* Of a pipeline over several processes all of this is about the stages that are here.
+ */
 
 /* Everything below fails the test where it cannot do what it should. */
 

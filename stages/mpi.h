@@ -20,8 +20,9 @@
  * Failure: a transfer ends as soon as MPI has let go of its buffer. What MPI cannot
  * cancel (a message that is half through) ends after half a second all the same; no
  * call of MPI but MPI_Abort is made from then on, so that the buffer is not written.
- * Beside signs of life, a process notices within 0.2 s that one on the same machine,
- * or its own launcher, has ended without a goodbye. It tells the log (PST_LOG_ERROR).
+ * Beside signs of life, a process notices within half a second that one on the same
+ * machine, or its own launcher, has ended without a goodbye. Whoever notices it first
+ * tells the log (PST_LOG_ERROR) and the others.
  */
 #ifndef PENSTOCK_MPI_H
 #define PENSTOCK_MPI_H

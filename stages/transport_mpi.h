@@ -159,6 +159,8 @@ void pst__mpi_free_jobs(pst_mpi *mpi);
 void pst__mpi_fail(pst_mpi *mpi, const char *format, ...) PST_PRINTF(2, 3);
 /* The same where this process has found that `process` is gone; the log has it too. */
 void pst__mpi_lose(pst_mpi *mpi, int process, const char *format, ...) PST_PRINTF(3, 4);
+/* How long this one leaves that to those before it. */
+uint64_t pst__mpi_turn_ns(const pst_mpi *mpi);
 /* What MPI says of `code`, into text; returns it. */
 char *pst__mpi_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 void pst__mpi_listen(pst_mpi *mpi);

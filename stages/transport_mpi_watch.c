@@ -89,7 +89,7 @@ void pst__mpi_look_for_ended(pst_mpi *mpi, uint64_t now)
             continue;
         if (!peer->ended_ns && has_ended(peer))
             peer->ended_ns = now;
-        if (peer->ended_ns && now - peer->ended_ns > WORD_NS)
+        if (peer->ended_ns && now - peer->ended_ns > WORD_NS + pst__mpi_turn_ns(mpi))
             pst__mpi_lose(mpi, i, "%s (pid %lld) is gone: it was killed or crashed",
                           peer->where, (long long)peer->pid);
     }

@@ -507,7 +507,7 @@ static int fail(run *r, const pst_error *err)
         print_ranks(r);
     tell_others(r, err->status, err);
     if (r->processes.transport != NULL) {
-        processes_fail(&r->processes, status, err->status != PST_EPEER);
+        processes_fail(&r->processes, status, err->status != PST_EPEER || lost);
         fflush(stdout);
         _exit(status); /* its launcher is gone, and MPI's own end would wait for it */
     }

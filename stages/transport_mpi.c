@@ -186,7 +186,7 @@ static void move_transfers(pst_mpi *mpi)
             /* What is new since is worth quick looks. */
             fruitless = pst__mpi_has_jobs(mpi) ? fruitless : 0;
         }
-        if (mpi->abort_wanted && !mpi->orphaned)
+        if (mpi->abort_wanted && !pst__mpi_is_orphaned(mpi))
             abort_now(mpi);
     }
 }
@@ -302,7 +302,7 @@ void pst_mpi_abort(pst_mpi *mpi, int status)
     pst__monitor_wake(&mpi->lock);
     /* Its thread ends the process; where that is stuck, this one does. */
     const uint64_t end_ns = pst__now_ns() + 5ull * ABORT_NS;
-    while (!mpi->orphaned && pst__now_ns() < end_ns)
+    while (!pst__mpi_is_orphaned(mpi) && pst__now_ns() < end_ns)
         pst__monitor_sleep(&mpi->lock, IDLE_NAP_NS);
     const bool orphaned = mpi->orphaned;
     pst__monitor_leave(&mpi->lock);

@@ -180,6 +180,8 @@ void pst__mpi_machine(char text[PST__MPI_MACHINE]);
 /* From now on, as peers[].pid say. */
 void pst__mpi_watch(pst_mpi *mpi);
 void pst__mpi_unwatch(pst_mpi *mpi);
+/* The launcher is gone. */
+bool pst__mpi_is_orphaned(pst_mpi *mpi);
 /* Peers or the launcher that have ended fail the transport. */
 void pst__mpi_look_for_ended(pst_mpi *mpi, uint64_t now);
 

@@ -70,13 +70,18 @@ static bool has_ended(const pst_mpi_peer *peer)
     return peer->pid > 0 && kill((pid_t)peer->pid, 0) != 0 && errno == ESRCH;
 }
 
+bool pst__mpi_is_orphaned(pst_mpi *mpi)
+{
+    mpi->orphaned = mpi->orphaned || (int64_t)getppid() != mpi->launcher;
+    return mpi->orphaned;
+}
+
 void pst__mpi_look_for_ended(pst_mpi *mpi, uint64_t now)
 {
     if (now - mpi->look_ns < LOOK_NS || mpi->abort_wanted)
         return;
     mpi->look_ns = now;
-    if ((int64_t)getppid() != mpi->launcher) {
-        mpi->orphaned = true;
+    if (pst__mpi_is_orphaned(mpi)) {
         pst__mpi_fail(mpi, "%s: the launcher (pid %lld) is gone",
                       mpi->peers[mpi->transport.process].where,
                       (long long)mpi->launcher);

@@ -40,6 +40,8 @@ typedef struct run {
     int32_t *labels;
     int *shares;          /* [copies of the schedule]; NULL: equal ones        */
     pst_step_report last; /* of the newest step                                */
+    double started;       /* seconds, as progress_clock()                      */
+    int time_is_up;       /* of --time-limit                                   */
 } run;
 
 /* The number of the signal that asked for an end, 0: none. */
@@ -259,10 +261,18 @@ static void print_setting(const run *r)
 /* Is this run to end early? Several processes learn of it together. */
 static int stops(run *r)
 {
-    if (stop_signal != 0)
+    const int wanted = stop_signal != 0 || r->time_is_up;
+    if (wanted)
         pst_trainer_ask_to_stop(r->trainer);
-    return r->processes.transport != NULL ? pst_trainer_stops(r->trainer)
-                                          : stop_signal != 0;
+    return r->processes.transport != NULL ? pst_trainer_stops(r->trainer) : wanted;
+}
+
+/* One process's clock is enough, and it can then say why it ends. */
+static void look_at_clock(run *r)
+{
+    const double limit = r->settings->time_limit;
+    if (limit > 0 && r->processes.leads && progress_clock() - r->started >= limit)
+        r->time_is_up = 1;
 }
 
 /* Mean loss over the whole held-out part; *known = 0 where there is none of it. */
@@ -376,10 +386,13 @@ static pst_status train(run *r, pst_error *err)
     pst_status status = PST_OK;
     progress progress;
     progress_start(&progress, s->quiet || !r->processes.leads, first, end);
-    while (status == PST_OK && !stops(r) && pst_trainer_steps(r->trainer) < end) {
+    while (status == PST_OK && pst_trainer_steps(r->trainer) < end && !stops(r)) {
         status = one_step(r, err);
-        if (status == PST_OK)
-            progress_step(&progress, &r->last);
+        if (status != PST_OK)
+            break;
+        progress_step(&progress, &r->last);
+        if (r->last.step < end)
+            look_at_clock(r);
     }
     progress_end(&progress);
     return end_saves(r, status, err);
@@ -433,15 +446,18 @@ static pst_status show_results(run *r, pst_error *err)
     return PST_OK;
 }
 
-/* After a signal: what has been kept, and how to go on. Returns the exit status. */
+/* After a signal or a time limit: what has been kept, and how to go on. Returns the
+ * exit status. */
 static int report_stop(const run *r)
 {
     const pipetrain_settings *s = r->settings;
     int64_t done = pst_trainer_steps(r->trainer);
     if (!r->processes.leads)
         return s->checkpoint == NULL;
-    char who[32] = "another process's signal";
-    if (stop_signal != 0)
+    char who[48] = "another process's signal";
+    if (r->time_is_up)
+        snprintf(who, sizeof who, "--time-limit, %g s", s->time_limit);
+    else if (stop_signal != 0)
         snprintf(who, sizeof who, "signal %d", (int)stop_signal);
     if (s->checkpoint == NULL) {
         say_error("stopped by %s after step %" PRId64
@@ -523,7 +539,9 @@ static int fail(run *r, const pst_error *err)
 
 int pipetrain_train(const pipetrain_settings *settings)
 {
-    run r = {.settings = settings, .faults = {.settings = settings}};
+    run r = {.settings = settings,
+             .faults = {.settings = settings},
+             .started = progress_clock()};
     pst_error err = PST_ERROR_INIT;
     int exit_status = 0, known;
     double loss;

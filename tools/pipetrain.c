@@ -13,6 +13,7 @@
 #include "tools/binding.h"
 #include "tools/draw_cairo.h"
 #include "tools/draw_text.h"
+#include "tools/launch.h"
 #include "tools/options.h"
 #include "tools/pipetrain.h"
 #include "tools/say.h"
@@ -131,6 +132,13 @@ static int read_supervised(const command *command, const char *first, char **end
     if (count > 0 && strcmp(end[-count - 1], "--") != 0)
         return options_refuse(command, "'%s': a command to restart comes behind --",
                               first);
+    const char *launcher = launch_launcher();
+    if (s->restarts > 0 && launcher != NULL)
+        return options_refuse(command,
+                              "--restart: %s has started this; it cannot start one "
+                              "process again, and 'pipetrain --restart %d -- mpirun "
+                              "...' would work",
+                              launcher, s->restarts);
     s->supervised = end - count;
     s->supervised_count = count;
     if (count > 0)

@@ -293,7 +293,7 @@ static void end_transfer(pst_parcel *parcel, const pst_message *message)
     pst_crossing *c = parcel->crossing;
     pst__monitor_enter(&c->monitor);
     if (parcel->transfer.failed || (message && !pst__channel_send(c->channel, message)))
-        pst__pipeline_end(c->pipeline, PST__CUT_OFF);
+        pst__pipeline_cut(c->pipeline);
     else if (message)
         pst__doorbell_ring(&c->pipeline->workers[c->channel->receiver].doorbell,
                            c->channel->sender);

@@ -48,6 +48,8 @@ enum { PST__IDLE, PST__WAITS, PST__RUNS, PST__REDUCES, PST__STEPS };
 
 /* In `failed`: no rank's error counts, the watchdog's does. */
 #define PST__WATCHDOG UINT32_MAX
+/* The same for the transport's. */
+#define PST__TRANSPORT (UINT32_MAX - 1)
 
 /* One loaded schedule. */
 typedef struct pst_program {
@@ -141,7 +143,7 @@ struct pst_pipeline {
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 finished;
     _Alignas(PST__CACHE_LINE) pst_atomic_u32 ended; /* PST__GOES_ON and so on   */
     pst_atomic_u32 quit;   /* not 0: workers end instead of the next phase     */
-    pst_atomic_u32 failed; /* 1 + the rank whose error counts, PST__WATCHDOG   */
+    pst_atomic_u32 failed; /* 1 + the rank whose error counts, or as above    */
 };
 
 /* The stage that uses what `stage` makes, and the one before it; -1 at a
@@ -160,7 +162,11 @@ static inline int pst__stage_before(const pst_pipeline *p, int stage)
  * Async-signal-safe. */
 void pst__pipeline_end(pst_pipeline *pipeline, uint32_t why);
 
-/* Be the one who says why the run ends: `who` is 1 + a rank or PST__WATCHDOG. False:
+/* The transport failed: keep what every rank was at, and end the run. */
+void pst__pipeline_cut(pst_pipeline *pipeline);
+
+/* Be the one who says why the run ends: `who` is 1 + a rank, PST__WATCHDOG or
+ * PST__TRANSPORT. False:
  * another was first. */
 bool pst__pipeline_claim_fault(pst_pipeline *pipeline, uint32_t who);
 

@@ -89,6 +89,7 @@ noinst_LTLIBRARIES += %D%/libtransport_mpi.la
 	%D%/transport_mpi_control.c \
 	%D%/transport_mpi_open.c \
 	%D%/transport_mpi_transfers.c \
+	%D%/transport_mpi_watch.c \
 	%D%/transport_mpi.h
 %C%_libtransport_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 endif

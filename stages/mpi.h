@@ -20,6 +20,9 @@
  * Failure: a transfer ends as soon as MPI has let go of its buffer. What MPI cannot
  * cancel (a message that is half through) ends after half a second all the same; no
  * call of MPI but MPI_Abort is made from then on, so that the buffer is not written.
+ * Beside signs of life, a process notices within half a second that one on the same
+ * machine, or its own launcher, has ended without a goodbye. Whoever notices it first
+ * tells the log (PST_LOG_ERROR) and the others.
  */
 #ifndef PENSTOCK_MPI_H
 #define PENSTOCK_MPI_H
@@ -58,7 +61,8 @@ PST_API const char *pst_mpi_library(void);
 PST_API void pst_mpi_close(pst_mpi *mpi);
 
 /* End all processes, once they have been told of the failure, if there is one. To be
- * called when it has been printed. Does not return where MPI works. */
+ * called when it has been printed. Does not return where MPI works; where the launcher
+ * is gone it does, and each process ends by itself. */
 PST_API void pst_mpi_abort(pst_mpi *mpi, int status);
 
 PST_END_DECLS

@@ -39,6 +39,13 @@ bool pst__pipeline_claim_fault(pst_pipeline *pipeline, uint32_t who)
         &pipeline->failed, &nobody, who, memory_order_release, memory_order_relaxed);
 }
 
+void pst__pipeline_cut(pst_pipeline *pipeline)
+{
+    if (pst__pipeline_claim_fault(pipeline, PST__TRANSPORT))
+        pst__pipeline_write_report(pipeline, -1);
+    pst__pipeline_end(pipeline, PST__CUT_OFF);
+}
+
 void pst_pipeline_cancel(pst_pipeline *pipeline)
 {
     pst__pipeline_end(pipeline, PST__CANCELLED);
@@ -207,12 +214,15 @@ static pst_status find_fault(pst_pipeline *p, pst_error *err)
         return PST_OK;
     /* acquire: pairs with the release in pst__pipeline_claim_fault(). */
     const uint32_t failed = atomic_load_explicit(&p->failed, memory_order_acquire);
-    const pst_error *own = why == PST__FAILED ? &p->workers[failed - 1].error : NULL;
+    /* A rank that fails after that is not heard. */
+    const bool cut = why == PST__CUT_OFF || failed == PST__TRANSPORT;
+    const pst_error *own =
+        why == PST__FAILED && !cut ? &p->workers[failed - 1].error : NULL;
     if (own)
         tell_others(p->options.transport, own->text);
     p->broken = !wait_for_return(p);
     abandoned_text(p, rest, sizeof rest);
-    if (why == PST__CUT_OFF)
+    if (cut)
         return pst__pipeline_cut_off(p, err);
     if (why == PST__CANCELLED)
         return pst_error_set(err, PST_ECALLBACK, "the run was cancelled%s", rest);

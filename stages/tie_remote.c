@@ -189,7 +189,7 @@ static void arrive(pst_transfer *transfer)
     pst_tie_remote *r = p->ties->remote;
     pst__monitor_enter(&r->monitor);
     if (transfer->failed)
-        pst__pipeline_end((pst_pipeline *)p, PST__CUT_OFF);
+        pst__pipeline_cut((pst_pipeline *)p);
     else if (own->word >= 0 && --r->left[own->word] == 0)
         pst__tie_set_ready(p, own->word);
     if (--r->under_way == 0)

@@ -51,6 +51,8 @@ typedef struct pst_transport {
     int processes;
     uint32_t tags;      /* tags are 0 .. tags - 1                                */
     uint32_t tags_used; /* tags from 0 that pipelines have been given            */
+    int lost; /* 1 + a process that this one has found gone; 0: none. Read after a
+               * failure.                                                        */
 
     /* "process 1 on node-b", constant; process is 0 .. processes - 1. */
     const char *(*where)(void *self, int process);

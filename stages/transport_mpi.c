@@ -186,7 +186,7 @@ static void move_transfers(pst_mpi *mpi)
             /* What is new since is worth quick looks. */
             fruitless = pst__mpi_has_jobs(mpi) ? fruitless : 0;
         }
-        if (mpi->abort_wanted)
+        if (mpi->abort_wanted && !pst__mpi_is_orphaned(mpi))
             abort_now(mpi);
     }
 }
@@ -220,6 +220,7 @@ static void free_all(pst_mpi *mpi)
     const pst_env env = mpi->env;
     pst__mpi_free_jobs(mpi);
     pst__monitor_fini(&mpi->lock);
+    pst__mpi_unwatch(mpi);
     /* MPI may yet read or write notes that it was given. */
     if (mpi->failed)
         return;
@@ -301,8 +302,11 @@ void pst_mpi_abort(pst_mpi *mpi, int status)
     pst__monitor_wake(&mpi->lock);
     /* Its thread ends the process; where that is stuck, this one does. */
     const uint64_t end_ns = pst__now_ns() + 5ull * ABORT_NS;
-    while (pst__now_ns() < end_ns)
+    while (!pst__mpi_is_orphaned(mpi) && pst__now_ns() < end_ns)
         pst__monitor_sleep(&mpi->lock, IDLE_NAP_NS);
+    const bool orphaned = mpi->orphaned;
     pst__monitor_leave(&mpi->lock);
+    if (orphaned)
+        return;
     MPI_Abort(MPI_COMM_WORLD, status);
 }

@@ -19,7 +19,7 @@
 /* Changes with anything that processes say to each other. */
 enum { PST__MPI_PROTOCOL = 2 };
 
-enum { PST__MPI_TEXT = sizeof((pst_error *)0)->text };
+enum { PST__MPI_TEXT = sizeof((pst_error *)0)->text, PST__MPI_MACHINE = 96 };
 
 typedef struct pst_mpi_settings {
     int threads; /* MPI_THREAD_..., the most to ask for                         */
@@ -68,6 +68,9 @@ typedef struct pst_mpi_peer {
     char where[MPI_MAX_PROCESSOR_NAME + 40];
     uint64_t heard_ns;   /* when there was last a sign of life                  */
     uint64_t goodbye_ns; /* 0: it has not said goodbye                          */
+    uint64_t ended_ns;   /* when it was found to have ended; 0: it has not      */
+    int64_t pid;         /* 0: on another machine                               */
+    int handle;          /* of the process; -1: none                            */
     size_t jobs;         /* transfers with it that are not done                 */
     bool far;            /* on another host                                     */
     MPI_Request beat;
@@ -123,6 +126,11 @@ struct pst_mpi {
     uint64_t beat_ns;
     bool said_goodbye;
 
+    /* transport_mpi_watch.c */
+    uint64_t look_ns;
+    int64_t launcher; /* parent of this process                             */
+    bool orphaned;    /* it is gone, and MPI_Abort has nobody to turn to        */
+
     bool failed;
     bool silent; /* the failure is dealt with: no calls of MPI any more         */
     bool told;
@@ -150,6 +158,10 @@ void pst__mpi_free_jobs(pst_mpi *mpi);
 
 /* The first text counts. */
 void pst__mpi_fail(pst_mpi *mpi, const char *format, ...) PST_PRINTF(2, 3);
+/* The same where this process has found that `process` is gone; the log has it too. */
+void pst__mpi_lose(pst_mpi *mpi, int process, const char *format, ...) PST_PRINTF(3, 4);
+/* How long this one leaves that to those before it. */
+uint64_t pst__mpi_turn_ns(const pst_mpi *mpi);
 /* What MPI says of `code`, into text; returns it. */
 char *pst__mpi_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 void pst__mpi_listen(pst_mpi *mpi);
@@ -161,6 +173,18 @@ void pst__mpi_tick(pst_mpi *mpi, uint64_t now);
 void pst__mpi_say_goodbye(pst_mpi *mpi);
 /* All have said it, and what was said here is out. */
 bool pst__mpi_may_part(pst_mpi *mpi);
+
+/* ---- transport_mpi_watch.c ---- */
+
+/* Processes with the same text can see each other; "": nobody can. */
+void pst__mpi_machine(char text[PST__MPI_MACHINE]);
+/* From now on, as peers[].pid say. */
+void pst__mpi_watch(pst_mpi *mpi);
+void pst__mpi_unwatch(pst_mpi *mpi);
+/* The launcher is gone. */
+bool pst__mpi_is_orphaned(pst_mpi *mpi);
+/* Peers or the launcher that have ended fail the transport. */
+void pst__mpi_look_for_ended(pst_mpi *mpi, uint64_t now);
 
 /* ---- transport_mpi_open.c ---- */
 

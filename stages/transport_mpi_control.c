@@ -15,7 +15,11 @@ enum {
     /* MPI has so long to let go of buffers after a failure. */
     LET_GO_NS = 500000000,
     /* A message of a process that has closed comes so soon after its goodbye. */
-    LATE_NS = 2000000000
+    LATE_NS = 2000000000,
+    /* Of those that miss a process the lowest says so, and the others hear it from that
+     * one; so long after each other they say it themselves. */
+    TURN_NS = 50000000,
+    LAST_TURN = 8
 };
 
 void pst__mpi_fail(pst_mpi *mpi, const char *format, ...)
@@ -28,6 +32,26 @@ void pst__mpi_fail(pst_mpi *mpi, const char *format, ...)
     va_end(arguments);
     mpi->failed = true;
     mpi->failed_ns = pst__now_ns();
+}
+
+uint64_t pst__mpi_turn_ns(const pst_mpi *mpi)
+{
+    const int process = mpi->transport.process;
+    return (uint64_t)(process < LAST_TURN ? process : LAST_TURN) * TURN_NS;
+}
+
+void pst__mpi_lose(pst_mpi *mpi, int process, const char *format, ...)
+{
+    char text[PST__MPI_TEXT];
+    if (mpi->failed)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    mpi->transport.lost = process + 1;
+    pst__mpi_fail(mpi, "%s", text);
+    pst_log(&mpi->env, PST_LOG_ERROR, "%s", text);
 }
 
 char *pst__mpi_error_text(int code, char text[MPI_MAX_ERROR_STRING])
@@ -154,8 +178,9 @@ static void look_for_signs(pst_mpi *mpi, uint64_t now)
             continue;
         if (gap > SECOND_NS / 2)
             peer->heard_ns = peer->heard_ns + gap < now ? peer->heard_ns + gap : now;
-        if (now > peer->heard_ns && now - peer->heard_ns > limit)
-            pst__mpi_fail(mpi, "%s has not been heard of for %g s", peer->where,
+        if (now > peer->heard_ns &&
+            now - peer->heard_ns > limit + pst__mpi_turn_ns(mpi))
+            pst__mpi_lose(mpi, i, "%s has not been heard of for %g s", peer->where,
                           (double)limit / SECOND_NS);
     }
 }
@@ -198,6 +223,7 @@ void pst__mpi_tick(pst_mpi *mpi, uint64_t now)
         if (mpi->settings.heartbeat_ns)
             look_for_signs(mpi, now);
         look_for_late(mpi, now);
+        pst__mpi_look_for_ended(mpi, now);
         mpi->tick_ns = now;
     }
     if (mpi->failed && !mpi->silent)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <penstock/version.h>
 
@@ -131,6 +132,8 @@ typedef struct introduction {
 /* Then those of one version: */
 typedef struct meeting {
     char host[MPI_MAX_PROCESSOR_NAME];
+    char machine[PST__MPI_MACHINE];
+    int64_t pid;
     uint32_t tags;
     uint64_t chunk;
 } meeting;
@@ -159,6 +162,8 @@ static void compare_settings(pst_mpi *mpi, meeting *all)
     meeting own = {.tags = mpi->settings.tags, .chunk = mpi->settings.chunk};
     int length = 0, found = 0;
     MPI_Get_processor_name(own.host, &length);
+    pst__mpi_machine(own.machine);
+    own.pid = (int64_t)getpid();
     int *largest = NULL;
     MPI_Comm_get_attr(mpi->data, MPI_TAG_UB, &largest, &found);
     const uint32_t tags = (found ? (uint32_t)*largest : 32767) + 1;
@@ -169,11 +174,15 @@ static void compare_settings(pst_mpi *mpi, meeting *all)
         all[i].host[sizeof all[i].host - 1] = 0;
         snprintf(peer->where, sizeof peer->where, "process %d on %s", i, all[i].host);
         peer->far = strcmp(all[i].host, own.host) != 0;
+        if (own.machine[0] &&
+            memcmp(all[i].machine, own.machine, sizeof own.machine) == 0)
+            peer->pid = all[i].pid;
         own.tags = all[i].tags < own.tags ? all[i].tags : own.tags;
         own.chunk = all[i].chunk < own.chunk ? all[i].chunk : own.chunk;
     }
     mpi->transport.tags = own.tags;
     mpi->settings.chunk = own.chunk;
+    pst__mpi_watch(mpi);
 }
 
 static pst_status meet(pst_mpi *mpi, pst_error *err)

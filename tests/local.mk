@@ -40,6 +40,13 @@ installcheck-local:
 	DESTDIR='$(DESTDIR)'; export DESTDIR; \
 	$(SHELL) $(srcdir)/tests/install.sh --installed
 
+# Before a release: some hours.
+.PHONY: check-kills
+check-kills:
+	PENSTOCK_KILLS=1000 $(MAKE) $(AM_MAKEFLAGS) check check_PROGRAMS= \
+		check_LTLIBRARIES= TESTS=tests/cli/mpi_kill.sh
+	cat tests/cli/mpi_kill.log
+
 .PHONY: check-valgrind
 check-valgrind:
 	srcdir='$(srcdir)' $(SHELL) $(srcdir)/tests/valgrind.sh

@@ -40,6 +40,12 @@ static const flavour *find_launcher(void)
     return NULL;
 }
 
+const char *launch_launcher(void)
+{
+    const flavour *found = find_launcher();
+    return found ? found->launcher : NULL;
+}
+
 /* Beside the program (where it was built), where it is installed, or anywhere. */
 static void *load(const flavour *wanted)
 {

@@ -22,6 +22,10 @@ typedef struct launch {
     void (*abort)(pst_mpi *mpi, int status);
 } launch;
 
+/* "Open MPI's mpirun", which has started several processes; NULL: the program is alone.
+ */
+const char *launch_launcher(void);
+
 /*
  * The transport, borrowed from *out; NULL where the program runs alone or `err` is set.
  * To be called once, before threads are started. Errors: PST_ESYSTEM  the library for

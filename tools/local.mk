@@ -50,6 +50,7 @@ pipetrain_SOURCES = \
 	%D%/pipetrain_train.c \
 	%D%/processes.c \
 	%D%/progress.c \
+	%D%/supervise.c \
 	%D%/train_log.c \
 	%D%/train_faults.c \
 	%D%/train_picture.c \
@@ -57,6 +58,7 @@ pipetrain_SOURCES = \
 	%D%/pipetrain.h \
 	%D%/processes.h \
 	%D%/progress.h \
+	%D%/supervise.h \
 	%D%/train_faults.h \
 	%D%/train_log.h \
 	%D%/train_picture.h

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* pipetrain.c - trains a GPT through a pipeline: its command line. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,12 @@
 #include "tools/binding.h"
 #include "tools/draw_cairo.h"
 #include "tools/draw_text.h"
+#include "tools/launch.h"
 #include "tools/options.h"
 #include "tools/pipetrain.h"
 #include "tools/say.h"
 #include "tools/source.h"
+#include "tools/supervise.h"
 
 /*
  * OpenBLAS starts its threads before main and never ends them, unless the environment
@@ -97,10 +100,59 @@ static int read_faults(const command *command, const option_strings *texts,
     return OPTIONS_GO_ON;
 }
 
+/* "90", "90s", "30m", "2.5h", "7d" */
+static int read_duration(const command *command, const char *text, double *seconds)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+    char *end;
+    if (text == NULL)
+        return OPTIONS_GO_ON;
+    const double count = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != text && isdigit((unsigned char)end[-1]) &&
+            strcmp(end, units[i].unit) == 0 && count > 0 && count < 1e12) {
+            *seconds = count * units[i].seconds;
+            return OPTIONS_GO_ON;
+        }
+    return options_refuse(command,
+                          "--time-limit '%s': a number above 0 and s, m, h or d, as in "
+                          "90s or 2.5h, would work",
+                          text);
+}
+
+/* Behind -- stands what --restart is to start. */
+static int read_supervised(const command *command, const char *first, char **end,
+                           int count, pipetrain_settings *s)
+{
+    if (count > 0 && s->restarts == 0)
+        return options_refuse(command, "'%s': one operand too many", first);
+    if (count > 0 && strcmp(end[-count - 1], "--") != 0)
+        return options_refuse(command, "'%s': a command to restart comes behind --",
+                              first);
+    const char *launcher = launch_launcher();
+    if (s->restarts > 0 && launcher != NULL)
+        return options_refuse(command,
+                              "--restart: %s has started this; it cannot start one "
+                              "process again, and 'pipetrain --restart %d -- mpirun "
+                              "...' would work",
+                              launcher, s->restarts);
+    s->supervised = end - count;
+    s->supervised_count = count;
+    if (count > 0)
+        s->checkpoint = supervise_folder(s->supervised, count);
+    if (s->restarts > 0 && s->checkpoint == NULL)
+        return options_refuse(command, "--restart needs --checkpoint DIR%s",
+                              count > 0 ? " in the command behind --" : "");
+    return OPTIONS_GO_ON;
+}
+
 static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
 {
     int model = 0, optimizer = 0, gelu = 0, count;
-    const char *bind = NULL;
+    const char *bind = NULL, *time_limit = NULL;
     option_strings faults = {.count = 0};
     /* clang-format off */
     const option table[] = {
@@ -165,6 +217,13 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
          .highest = 1e15},
         {.name = "stop-at", .kind = OPTION_INT64, .value = &s->stop_at, .argument = "N",
          .help = "end after step N, with a checkpoint", .lowest = 1, .highest = 1e15},
+        {.name = "time-limit", .kind = OPTION_STRING, .value = &time_limit,
+         .argument = "DURATION", .help = "end after the step that reaches it, with a "
+                                         "checkpoint: 90s, 30m, 2.5h"},
+        {.name = "restart", .kind = OPTION_INT, .value = &s->restarts, .argument = "N",
+         .help = "start up to N times again, with --resume, what fails; or what comes "
+                 "behind --",
+         .lowest = 0, .highest = WHOLE},
         {.name = "seed", .kind = OPTION_UINT64, .value = &s->seed, .argument = "N",
          .help = "of weights, data and dropout (1)"},
         {.name = "val-fraction", .kind = OPTION_DOUBLE, .value = &s->val_fraction,
@@ -267,9 +326,18 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         .summary = "Trains a GPT on a text, in a pipeline of stages on pinned workers.",
         .options = table,
         .option_count = sizeof table / sizeof *table,
+        .most_operands = argc,
         .print_version = print_version};
-    int status = options_parse(&command, argc, argv, NULL, &count);
-    if (status != OPTIONS_GO_ON)
+    const char **operands = calloc((size_t)argc + 1, sizeof *operands);
+    if (operands == NULL)
+        return 1;
+    int status = options_parse(&command, argc, argv, operands, &count);
+    if (status == OPTIONS_GO_ON)
+        status = read_supervised(&command, operands[0], argv + argc, count, s);
+    free(operands);
+    if (status == OPTIONS_GO_ON)
+        status = read_duration(&command, time_limit, &s->time_limit);
+    if (status != OPTIONS_GO_ON || s->supervised_count > 0)
         return status;
     s->model.gelu = (pst_gelu)gelu;
     status = binding_parse(&command, bind, &s->pipeline);
@@ -338,6 +406,29 @@ static void settle_shape(pipetrain_settings *s, const given *g)
         s->microbatches = 0;
 }
 
+/* The command behind --, or this program's own without the restarts. */
+static int supervise_run(const pipetrain_settings *s, int argc, char **argv)
+{
+    static char option[] = "--restart", never[] = "0";
+    supervised what = {
+        .words = s->supervised, .count = s->supervised_count, .folder = s->checkpoint};
+    char **words = NULL;
+    if (what.count == 0) {
+        words = calloc((size_t)argc + 2, sizeof *words);
+        if (words == NULL)
+            return 1;
+        memcpy(words, argv, (size_t)argc * sizeof *words);
+        words[argc] = option;
+        words[argc + 1] = never;
+        what.words = words;
+        what.count = argc + 2;
+        what.program = "/proc/self/exe";
+    }
+    const int status = supervise(&what, s->restarts);
+    free(words);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     pipetrain_settings settings = defaults;
@@ -350,6 +441,8 @@ int main(int argc, char **argv)
         return say_finish(status);
     if (settings.self_test)
         return say_finish(pipetrain_self_test());
+    if (settings.restarts > 0)
+        return supervise_run(&settings, argc, argv);
     settle_shape(&settings, &g);
     if (settings.check_reference != NULL)
         return say_finish(pipetrain_check_reference(&settings));

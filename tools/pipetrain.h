@@ -25,7 +25,11 @@ typedef struct pipetrain_settings {
     int data_parallel; /* copies of the list side by side; 0: as it has them    */
     const char *shares; /* of the batch, "3,1"; NULL: equal ones               */
     int64_t steps;
-    int64_t stop_at; /* 0: run all steps                                       */
+    int64_t stop_at;   /* 0: run all steps                                       */
+    double time_limit; /* seconds; 0: none                                     */
+    int restarts;
+    char **supervised; /* what to restart instead of this program's own run     */
+    int supervised_count;
     uint64_t seed;
     double val_fraction;
     pst_gpt_config model;

@@ -40,6 +40,8 @@ typedef struct run {
     int32_t *labels;
     int *shares;          /* [copies of the schedule]; NULL: equal ones        */
     pst_step_report last; /* of the newest step                                */
+    double started;       /* seconds, as progress_clock()                      */
+    int time_is_up;       /* of --time-limit                                   */
 } run;
 
 /* The number of the signal that asked for an end, 0: none. */
@@ -259,10 +261,18 @@ static void print_setting(const run *r)
 /* Is this run to end early? Several processes learn of it together. */
 static int stops(run *r)
 {
-    if (stop_signal != 0)
+    const int wanted = stop_signal != 0 || r->time_is_up;
+    if (wanted)
         pst_trainer_ask_to_stop(r->trainer);
-    return r->processes.transport != NULL ? pst_trainer_stops(r->trainer)
-                                          : stop_signal != 0;
+    return r->processes.transport != NULL ? pst_trainer_stops(r->trainer) : wanted;
+}
+
+/* One process's clock is enough, and it can then say why it ends. */
+static void look_at_clock(run *r)
+{
+    const double limit = r->settings->time_limit;
+    if (limit > 0 && r->processes.leads && progress_clock() - r->started >= limit)
+        r->time_is_up = 1;
 }
 
 /* Mean loss over the whole held-out part; *known = 0 where there is none of it. */
@@ -376,10 +386,13 @@ static pst_status train(run *r, pst_error *err)
     pst_status status = PST_OK;
     progress progress;
     progress_start(&progress, s->quiet || !r->processes.leads, first, end);
-    while (status == PST_OK && !stops(r) && pst_trainer_steps(r->trainer) < end) {
+    while (status == PST_OK && pst_trainer_steps(r->trainer) < end && !stops(r)) {
         status = one_step(r, err);
-        if (status == PST_OK)
-            progress_step(&progress, &r->last);
+        if (status != PST_OK)
+            break;
+        progress_step(&progress, &r->last);
+        if (r->last.step < end)
+            look_at_clock(r);
     }
     progress_end(&progress);
     return end_saves(r, status, err);
@@ -433,15 +446,18 @@ static pst_status show_results(run *r, pst_error *err)
     return PST_OK;
 }
 
-/* After a signal: what has been kept, and how to go on. Returns the exit status. */
+/* After a signal or a time limit: what has been kept, and how to go on. Returns the
+ * exit status. */
 static int report_stop(const run *r)
 {
     const pipetrain_settings *s = r->settings;
     int64_t done = pst_trainer_steps(r->trainer);
     if (!r->processes.leads)
         return s->checkpoint == NULL;
-    char who[32] = "another process's signal";
-    if (stop_signal != 0)
+    char who[48] = "another process's signal";
+    if (r->time_is_up)
+        snprintf(who, sizeof who, "--time-limit, %g s", s->time_limit);
+    else if (stop_signal != 0)
         snprintf(who, sizeof who, "signal %d", (int)stop_signal);
     if (s->checkpoint == NULL) {
         say_error("stopped by %s after step %" PRId64
@@ -458,14 +474,38 @@ static int report_stop(const run *r)
 /* What every rank was at, where the pipeline knows. */
 static void print_ranks(const run *r)
 {
+    char now[8192];
     if (r->trainer == NULL)
         return;
-    for (const char *line = pst_pipeline_report(pst_trainer_pipeline(r->trainer));
-         *line;) {
+    const char *line = pst_pipeline_report(pst_trainer_pipeline(r->trainer));
+    if (*line == 0 && r->processes.transport != NULL && r->processes.transport->lost) {
+        pst_pipeline_dump(pst_trainer_pipeline(r->trainer), now, sizeof now);
+        line = now;
+    }
+    while (*line) {
         const size_t length = strcspn(line, "\n");
         fprintf(stderr, "  %.*s\n", (int)length, line);
         line += length + 1;
     }
+}
+
+/* Who waited for a process that is gone, and what that had; the transport has told the
+ * log that it is. */
+static void say_loss(const run *r)
+{
+    const pst_transport *t = r->processes.transport;
+    const int lost = t->lost - 1;
+    char ranks[256] = "";
+    const int count = r->schedule != NULL && r->processes.process_of_rank != NULL
+                          ? pst_schedule_ranks(r->schedule)
+                          : 0;
+    size_t used = 0;
+    for (int rank = 0; rank < count && used < sizeof ranks - 16; rank++)
+        if (r->processes.process_of_rank[rank] == lost)
+            used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d",
+                                     used == 0 ? ", with rank " : ", ", rank);
+    say_error("%s waited for %s%s", t->where(t->self, t->process),
+              t->where(t->self, lost), ranks);
 }
 
 /* The error, then the end. A callback that does not return may hold any lock, so that
@@ -476,7 +516,10 @@ static int fail(run *r, const pst_error *err)
     fflush(stdout);
     /* Who has failed says so, and nobody else. */
     const int status = err->status == PST_EPEER ? 1 : say_failure(err);
-    if (err->status != PST_EPEER)
+    const int lost = r->processes.transport != NULL && r->processes.transport->lost;
+    if (lost)
+        say_loss(r);
+    if (err->status != PST_EPEER || lost)
         print_ranks(r);
     /* A launcher may lose the last words of a process that aborts. */
     if (r->processes.agreed) {
@@ -486,8 +529,11 @@ static int fail(run *r, const pst_error *err)
         return status;
     }
     tell_others(r, err->status, err);
-    if (r->processes.transport != NULL)
-        return processes_fail(&r->processes, status, err->status != PST_EPEER);
+    if (r->processes.transport != NULL) {
+        processes_fail(&r->processes, status, err->status != PST_EPEER || lost);
+        fflush(stdout);
+        _exit(status); /* its launcher is gone, and MPI's own end would wait for it */
+    }
     if (r->trainer != NULL &&
         pst_pipeline_abandoned(pst_trainer_pipeline(r->trainer), &bytes) > 0) {
         train_log_close(r->log);
@@ -500,7 +546,9 @@ static int fail(run *r, const pst_error *err)
 
 int pipetrain_train(const pipetrain_settings *settings)
 {
-    run r = {.settings = settings, .faults = {.settings = settings}};
+    run r = {.settings = settings,
+             .faults = {.settings = settings},
+             .started = progress_clock()};
     pst_error err = PST_ERROR_INIT;
     int exit_status = 0, known;
     double loss;

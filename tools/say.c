@@ -44,7 +44,9 @@ void say_warning(const char *format, ...)
 void say_log(void *user, pst_log_level level, const char *text)
 {
     (void)user;
-    if (level <= PST_LOG_WARNING)
+    if (level == PST_LOG_ERROR)
+        say_error("%s", text);
+    else if (level <= PST_LOG_WARNING)
         say_warning("%s", text);
 }
 

@@ -61,6 +61,15 @@ expect 2 '' "~pipetrain: unknown option '--stagez', perhaps '--stages' is meant*
 refused 2 "unknown option '-x'$see" -x
 refused 2 "'extra': one operand too many$see" extra
 refused 2 "--resume needs --checkpoint DIR$see" --resume
+refused 2 "--restart needs --checkpoint DIR$see" --restart 2
+refused 2 "--restart needs --checkpoint DIR in the command behind --$see" \
+    --checkpoint run --restart 2 -- mpirun pipetrain
+refused 2 "'mpirun': a command to restart comes behind --$see" --restart 2 mpirun
+refused 2 "--restart -1: must be from 0 to 2147483647$see" --restart -1
+for limit in '' x 5x 0 -1s 1e 30ms; do
+    refused 2 "--time-limit '$limit': a number above 0 and s, m, h or d, as in 90s or 2.5h, would work$see" \
+        --time-limit "$limit"
+done
 refused 2 "--checkpoint-every needs --checkpoint DIR$see" --checkpoint-every 3
 refused 2 "2 stages in chunks of 3; the stages must be a multiple of the chunks$see" \
     --chunks 3

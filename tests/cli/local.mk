@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
@@ -33,6 +34,7 @@ TESTS += \
 	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \

@@ -232,6 +232,45 @@ for point in snapshot shard-half:7 shard-synced:4 before-manifest:4 manifest-wri
         "$(echo killed/* | sed 's|killed/||g')"
 done
 
+# ---- ended by the clock, restarted -------------------------------------------
+
+rm -rf timed
+expect 0 '~*
+stopped by --time-limit, 0.2 s after step *; the checkpoint is in timed, go on with --resume' \
+    '' train --steps 1000000 --time-limit 0.2 --checkpoint timed
+true_that 'the clock has let a step through' ls -d timed/step-0*
+expect 1 - '~pipetrain: stopped by --time-limit, 0.001 s after step 1; nothing was saved*' \
+    train --time-limit 0.001s
+
+# Killed in each start's third save.
+rm -rf killed
+expect 0 - "$(printf 'pipetrain: restart %d of 200: pipetrain was killed by signal 9; it goes on with --resume\n' $(seq 2))" \
+    env PENSTOCK_KILL_AT=renamed:3 pipetrain $cli_tiny --restart=200 --steps 40 \
+    --digest --checkpoint killed --checkpoint-every 6
+same 'restarted: digest' "$(digest --steps 40)" "$(sed -n 's/^digest sha256://p' ../out)"
+rm -rf killed
+expect 137 - "pipetrain: restart 1 of 1: pipetrain was killed by signal 9; it begins anew, since there is no checkpoint yet
+pipetrain: pipetrain was killed by signal 9, and 1 restart did not help" \
+    env PENSTOCK_KILL_AT=snapshot pipetrain $cli_tiny --restart 1 --checkpoint killed
+expect 127 '' 'pipetrain: ./none: No such file or directory' \
+    pipetrain --restart 3 -- ./none --checkpoint killed
+expect 2 '' "pipetrain: unknown option '--zzzzzz'; see 'pipetrain --help'" \
+    pipetrain --restart 3 -- pipetrain --checkpoint killed --zzzzzz
+
+# What a command leaves behind has ended before the next one starts.
+cat >leaves <<'END'
+#!/bin/sh
+[ ! -s left ] || ! kill -0 "$(cat left)" 2>/dev/null || echo "it is still there"
+sleep 0.3 &
+echo $! >left
+exit 3
+END
+chmod +x leaves
+expect 3 '' 'pipetrain: restart 1 of 1: leaves ended with status 3; it begins anew, since there is no checkpoint yet
+pipetrain: leaves ended with status 3, and 1 restart did not help' \
+    pipetrain --restart 1 -- ./leaves --checkpoint killed
+true_that 'nothing is left of it' sh -c '! kill -0 "$(cat left)"'
+
 # ---- other outputs ----------------------------------------------------------
 
 rm log

@@ -128,6 +128,7 @@ pst_transport *launch_open(const pst_env *env, launch *out, pst_error *err)
     const flavour *wanted = find_launcher();
     if (!wanted)
         return NULL;
+    out->launcher = wanted->launcher;
     out->library = load_wanted(wanted, err);
     if (!out->library)
         return NULL;

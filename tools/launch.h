@@ -14,6 +14,7 @@
 /* The functions of <penstock/mpi.h>, of the library that was loaded. */
 typedef struct launch {
     pst_mpi *mpi; /* NULL: the program runs alone                              */
+    const char *launcher; /* "Open MPI's mpirun"                               */
     void *library;
     const char *(*name)(void);
     pst_status (*open)(const pst_env *env, pst_mpi **out, pst_error *err);

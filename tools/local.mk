@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %D%/libtools.la
 	%D%/history.c \
 	%D%/launch.c \
 	%D%/options.c \
+	%D%/options_tell.c \
 	%D%/perfetto.c \
 	%D%/say.c \
 	%D%/scene.c \
@@ -18,6 +19,7 @@ noinst_LTLIBRARIES += %D%/libtools.la
 	%D%/costs.h \
 	%D%/draw_cairo.h \
 	%D%/draw_text.h \
+	%D%/hash.h \
 	%D%/history.h \
 	%D%/launch.h \
 	%D%/options.h \

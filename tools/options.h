@@ -29,6 +29,13 @@ typedef struct option_strings {
     int count;
 } option_strings;
 
+/* What the processes of one run must have been told alike. */
+typedef enum option_alike {
+    OPTION_ALIKE,   /* the value                                               */
+    OPTION_PRESENT, /* whether there is one                                    */
+    OPTION_OWN      /* nothing                                                 */
+} option_alike;
+
 typedef struct option {
     const char *name;
     char letter; /* 0: none                                                    */
@@ -41,6 +48,7 @@ typedef struct option {
     const char *const *choices; /* ends in NULL                                */
     const char *variable;       /* of the environment, or NULL                 */
     int *given;                 /* set to 1 when the user gave it; may be NULL */
+    option_alike alike;
 } option;
 
 typedef struct command {
@@ -64,6 +72,11 @@ typedef struct command {
  */
 int options_parse(const command *command, int argc, char **argv, const char **operands,
                   int *count);
+
+/* After parsing: a line of text for each option that is not OPTION_OWN, in the order of
+ * the table, "--steps 3", "no --resume". Long values are cut, and marked by a hash. */
+enum { OPTIONS_TOLD = 8192 };
+void options_tell(const command *command, char text[OPTIONS_TOLD]);
 
 /* "program: message" and a hint at --help; returns 2. */
 int options_refuse(const command *command, const char *format, ...)

@@ -59,6 +59,7 @@ typedef struct pipetrain_settings {
     const char *check_reference;
     int self_test;
     int color; /* enum draw_color                                              */
+    char told[OPTIONS_TOLD]; /* what all processes must have alike             */
 } pipetrain_settings;
 
 /* Train as told. Returns the exit status; errors have been printed. */

@@ -14,6 +14,7 @@
 #include <penstock/safetensors.h>
 
 #include "tools/pipetrain.h"
+#include "tools/processes.h"
 #include "tools/say.h"
 
 /* Largest errors allowed; a tensor below `nothing` throughout is zero in mathematics,
@@ -186,8 +187,28 @@ static pst_status open_trainer(comparison *c, const pipetrain_settings *settings
     return pst_safetensors_open(NULL, path, &c->expected, err);
 }
 
+/* 1 where a launcher has started several processes: said once, by the first. */
+static int refuse_several(void)
+{
+    const pst_env env = {.log = say_log};
+    pst_error err = PST_ERROR_INIT;
+    processes own = {.leads = 0};
+    if (processes_join(&env, &own, &err) != PST_OK)
+        return say_failure(&err);
+    if (own.transport == NULL)
+        return 0;
+    if (own.leads)
+        say_error("--check-reference compares in one process, and %s has started %d; "
+                  "the same without it would work",
+                  own.launch.launcher, own.transport->processes);
+    processes_leave(&own);
+    return 1;
+}
+
 int pipetrain_check_reference(const pipetrain_settings *settings)
 {
+    if (refuse_several())
+        return 1;
     pst_error err = PST_ERROR_INIT;
     pst_reference *reference = NULL;
     pst_schedule *schedule = NULL;

@@ -14,6 +14,7 @@
 
 #include "tools/binding.h"
 #include "tools/crash.h"
+#include "tools/hash.h"
 #include "tools/history.h"
 #include "tools/pipetrain.h"
 #include "tools/processes.h"
@@ -132,6 +133,51 @@ static pst_status open_inputs(run *r, pst_error *err)
     return read_shares(r, err);
 }
 
+static uint64_t hash_lists(const pst_schedule *schedule)
+{
+    uint64_t hash = HASH_START;
+    for (int rank = 0; rank < pst_schedule_ranks(schedule); rank++) {
+        size_t count;
+        const pst_action *row = pst_schedule_row(schedule, rank, &count);
+        hash = hash_bytes(hash, &count, sizeof count);
+        hash = hash_bytes(hash, row, count * sizeof *row);
+    }
+    return hash;
+}
+
+/* A few windows stand for the text, which may be large. */
+static pst_status hash_text(const run *r, uint64_t *hash, pst_error *err)
+{
+    enum { WINDOWS = 16 };
+    const size_t tokens = WINDOWS * (size_t)r->settings->model.context;
+    int32_t *windows = calloc(2 * tokens, sizeof *windows);
+    if (windows == NULL)
+        return pst_error_no_memory(err, "samples of the text",
+                                   2 * tokens * sizeof *windows);
+    pst_text_sample(r->text, 0, 0, WINDOWS, windows, windows + tokens);
+    *hash = hash_bytes(HASH_START, windows, 2 * tokens * sizeof *windows);
+    free(windows);
+    return PST_OK;
+}
+
+/* The files of several hosts may differ behind one name. */
+static pst_status compare_inputs(run *r, pst_error *err)
+{
+    char told[256] = "";
+    uint64_t samples = 0;
+    pst_status status =
+        processes_agree(&r->processes, hash_text(r, &samples, err), err);
+    if (status != PST_OK)
+        return status;
+    snprintf(told, sizeof told,
+             "a schedule of %d stages on %d ranks and %d microbatches, hash %016" PRIx64
+             "\na text of %zu bytes, its samples with hash %016" PRIx64 "\n",
+             pst_schedule_stages(r->schedule), pst_schedule_ranks(r->schedule),
+             pst_schedule_total_microbatches(r->schedule), hash_lists(r->schedule),
+             pst_text_train_bytes(r->text) + pst_text_val_bytes(r->text), samples);
+    return processes_compare_told(&r->processes, told, sizeof told, err);
+}
+
 static pst_status make_trainer(run *r, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
@@ -174,8 +220,11 @@ static pst_status open_run(run *r, pst_error *err)
     const pipetrain_settings *s = r->settings;
     pst_status status = processes_join(&environment, &r->processes, err);
     if (status != PST_OK ||
+        (status =
+             processes_compare_told(&r->processes, s->told, sizeof s->told, err)) ||
         (status = processes_compare(&r->processes, s->allow_mixed, err)) ||
         (status = processes_agree(&r->processes, open_inputs(r, err), err)) ||
+        (status = compare_inputs(r, err)) ||
         (status = processes_agree(&r->processes, make_trainer(r, err), err)))
         return status;
     crash_watch(pst_trainer_pipeline(r->trainer));

@@ -42,6 +42,17 @@ pst_status processes_likeness(const processes *own, likeness *all, pst_error *er
     return pst_transport_gather(own->transport, &here, sizeof here, all, err);
 }
 
+/* All have found the same: the first says it, and all end by themselves. */
+static pst_status found_by_all(processes *own, pst_status status, pst_error *err)
+{
+    if (status == PST_OK || status == PST_EPEER)
+        return status;
+    own->agreed = 1;
+    if (!own->leads)
+        err->status = PST_EPEER;
+    return err->status;
+}
+
 static pst_status refuse_mixture(const pst_transport *t, const likeness *all, int other,
                                  pst_error *err)
 {
@@ -91,6 +102,50 @@ pst_status processes_compare(processes *own, int allow, pst_error *err)
             status = refuse_mixture(t, all, i, err);
     }
     free(all);
+    return found_by_all(own, status, err);
+}
+
+/* The line that begins at the first difference of two texts, or before it. */
+static const char *line_that_differs(const char *text, const char *other)
+{
+    const char *line = text;
+    for (size_t i = 0; text[i] != 0 && text[i] == other[i]; i++)
+        if (text[i] == '\n')
+            line = text + i + 1;
+    return line;
+}
+
+static pst_status refuse_told(const pst_transport *t, const char *all, size_t size,
+                              int other, pst_error *err)
+{
+    const char *a = all, *b = all + (size_t)other * size;
+    const char *line = line_that_differs(a, b);
+    const char *also = b + (line - a);
+    return pst_error_set(err, PST_EINVAL,
+                         "%s has %.*s, and %s %.*s; the same on all would work",
+                         t->where(t->self, 0), (int)strcspn(line, "\n"), line,
+                         t->where(t->self, other), (int)strcspn(also, "\n"), also);
+}
+
+pst_status processes_compare_told(processes *own, const char *told, size_t size,
+                                  pst_error *err)
+{
+    const pst_transport *t = own->transport;
+    if (t == NULL)
+        return PST_OK;
+    char *all = calloc((size_t)t->processes, size);
+    pst_error found = PST_ERROR_INIT;
+    if (all == NULL)
+        pst_error_no_memory(&found, "what processes were told", 0);
+    pst_status status = processes_agree(own, found.status, &found);
+    if (status == PST_OK)
+        status = pst_transport_gather(own->transport, told, size, all, &found);
+    for (int i = 1; status == PST_OK && i < t->processes; i++)
+        if (memcmp(all + (size_t)i * size, all, size) != 0)
+            status = found_by_all(own, refuse_told(t, all, size, i, &found), &found);
+    free(all);
+    if (status != PST_OK)
+        *err = found;
     return status;
 }
 

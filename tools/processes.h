@@ -34,6 +34,12 @@ pst_status processes_join(const pst_env *env, processes *own, pst_error *err);
  * refused with what would make them alike, or where `allow` marked as mixed. */
 pst_status processes_compare(processes *own, int allow, pst_error *err);
 
+/* They must have been told the same, as options_tell() writes it. `told` has `size`
+ * bytes on all, lines that can stand behind "process 1 has"; the first that differs is
+ * named. Errors: as processes_agree(). */
+pst_status processes_compare_told(processes *own, const char *told, size_t size,
+                                  pst_error *err);
+
 /* What each is, into all[processes]. All call it. */
 pst_status processes_likeness(const processes *own, likeness *all, pst_error *err);
 

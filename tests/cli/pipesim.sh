@@ -397,7 +397,7 @@ holds 'one host' 'makespan      9'
 expect 0 - '' pipesim stats "$@" --hosts 1 --data-parallel 2
 holds 'one host' 'makespan      9'
 expect 0 - '' pipesim stats zb-v-auto -p 2 -m 4 --hosts 0,0,0,0 --data-parallel 2
-for hosts in 0 3 0,2 0,1,0 0,x 0,0.5 0, ''; do
+for hosts in 0 3 0,2 0,1,0 0,x 0,0.5 '0,' ''; do
     expect 1 '' "pipesim: --hosts '$hosts': give how many (1 to 2), or for each of 2 ranks the number of its host, from 0" \
         pipesim stats "$@" --hosts "$hosts"
 done

@@ -16,6 +16,7 @@ dist_check_SCRIPTS += \
 	%D%/fault.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_cases.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \
@@ -31,6 +32,7 @@ TESTS += \
 	%D%/fault.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_cases.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
 	%D%/pipesim.sh \

@@ -52,6 +52,7 @@ static void count_sharers(const presence *all, int processes, int own,
         if (strcmp(all[other].host, all[own].host) != 0)
             continue;
         if (strcmp(all[other].cpus, all[own].cpus) == 0) {
+            share->sharing++;
             share->places += all[other].ranks;
             if (other < own)
                 share->first += all[other].ranks;
@@ -78,6 +79,9 @@ pst_status pst__hosts_share(const pst_env *env, const pst_pipeline_options *opti
     if (status == PST_OK) {
         *share = (pst_share_of_host){.here = own.ranks};
         count_sharers(all, t->processes, t->process, share);
+        pst_cpu_budget_info budget;
+        pst_cpu_budget_describe(&budget);
+        share->narrow = budget.allowed < sysconf(_SC_NPROCESSORS_ONLN);
     }
     pst_release(env, all);
     return status;

@@ -16,10 +16,12 @@
 #include <penstock/pipeline.h>
 
 typedef struct pst_share_of_host {
-    int here;   /* ranks of this process                                       */
-    int first;  /* place of the first of them                                  */
-    int places; /* ranks of all processes that use the same CPUs               */
-    bool torn;  /* some process may use a part of this one's CPUs: no places   */
+    int here;    /* ranks of this process                                       */
+    int first;   /* place of the first of them                                  */
+    int places;  /* ranks of all processes that use the same CPUs               */
+    bool torn;   /* some process may use a part of this one's CPUs: no places   */
+    int sharing; /* processes that use the same CPUs                           */
+    bool narrow; /* and these are not all of the host                          */
 } pst_share_of_host;
 
 /* Without a transport all ranks are here. With one a call that all processes make.

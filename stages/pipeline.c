@@ -305,6 +305,23 @@ pst_status pst_pipeline_places(const pst_env *env, int ranks,
     return PST_OK;
 }
 
+/* That processes share CPUs is no accident where they may use all of the host. */
+static void warn_of_crowd(const pst_pipeline *p, const pst_share_of_host *host)
+{
+    char cpus[64];
+    pst_cpu_budget_info budget;
+    pst_cpu_budget_describe(&budget);
+    if (host->sharing < 2 || host->first > 0 || !host->narrow || host->here == 0 ||
+        host->places <= budget.allowed)
+        return;
+    pst__thread_cpus(cpus, sizeof cpus);
+    pst_log(&p->env, PST_LOG_WARNING,
+            "%d ranks in %d processes share CPU %s of this host, since they were given "
+            "no other; a launcher that gives each process its own, or all of them, "
+            "would do",
+            host->places, host->sharing, cpus);
+}
+
 /* The places of this process's ranks among those of all that use the same CPUs. */
 static pst_status share_host(pst_pipeline *p, pst_error *err)
 {
@@ -328,6 +345,7 @@ static pst_status share_host(pst_pipeline *p, pst_error *err)
             "another process may use a part of this one's CPUs, so workers are left "
             "to the system; a launcher that gives each process its own, or all the "
             "same, would do");
+    warn_of_crowd(p, &host);
     if (p->options.bind == PST_BIND_NONE || host.torn || host.here == 0)
         return PST_OK;
     return make_topology(&p->env, &p->options, host.places, &p->topology, err);

@@ -17,6 +17,7 @@ dist_check_SCRIPTS += \
 	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_cases.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
@@ -34,6 +35,7 @@ TESTS += \
 	%D%/guide.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
+	%D%/mpi_cases.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \

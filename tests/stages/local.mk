@@ -149,9 +149,12 @@ check_PROGRAMS += %D%/test_topology
 %C%_test_topology_LDADD = $(stages_test_libs)
 TESTS += %D%/test_topology
 
-# Runs under a launcher of MPI, for tests/cli/mpi_transport.sh. As users would link it.
+# Run under a launcher of MPI, for tests/cli/mpi_transport.sh and mpi_cases.sh. As users
+# would link them.
 if HAVE_MPI
-check_PROGRAMS += %D%/mpi_transport
+check_PROGRAMS += %D%/mpi_transport %D%/mpi_pipeline
 %C%_mpi_transport_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 %C%_mpi_transport_LDADD = $(mpi_library) libpenstock.la $(MPI_LIBS)
+%C%_mpi_pipeline_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+%C%_mpi_pipeline_LDADD = $(mpi_library) libpenstock.la $(MPI_LIBS)
 endif

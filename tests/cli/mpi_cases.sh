@@ -1,0 +1,263 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# mpi_cases.sh - what has gone wrong for people with other pipelines over MPI: messages of
+# any size, counters that grow, places, processes that were told different things, and
+# checkpoints of which a part is missing.
+tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
+stages=$(cd "${top_builddir:-.}" && pwd)/tests/stages
+# shellcheck source=tests/cli/lib.sh disable=SC1091
+. "${srcdir:-.}/tests/cli/lib.sh" || exit
+# shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
+. "$tests/mpi_lib.sh"
+program=$(command -v pipetrain)
+make_text 200 >text
+
+# alone ARGUMENT..., on PROCESSES ARGUMENT...: train in one process, or in several.
+# shellcheck disable=SC2317 # called by sum_of
+alone() {
+    # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
+    "$program" $cli_tiny "$@"
+}
+on() {
+    on_count=$1
+    shift
+    # shellcheck disable=SC2086 # one word an argument
+    launched "$on_count" "$program" $cli_tiny "$@"
+}
+
+# two ARGUMENTS ARGUMENTS [ARGUMENT...]: two processes, each with its own arguments, and
+# with those that both have.
+two() {
+    two_first=$1 two_second=$2
+    shift 2
+    # shellcheck disable=SC2086 # one word an argument
+    timeout -k 5 60 $MPIEXEC $options -n 1 "$program" $cli_tiny "$@" $two_first : \
+        -n 1 "$program" $cli_tiny "$@" $two_second
+}
+
+# sum_of COMMAND...: the digest that it prints.
+sum_of() {
+    "$@" --digest 2>../err | sed -n 's/^digest sha256://p'
+}
+
+# said HOW_OFTEN PATTERN: so many lines of standard error are like this.
+said() {
+    cli_checks=$((cli_checks + 1))
+    [ "$(grep -c -e "$2" ../err)" = "$1" ] ||
+        fail "$cli_what" "$1 times: $2" "$(cat ../err)"
+}
+
+# ---- messages of any size ---------------------------------------------------
+
+# A send may end before its receive begins up to some size only. Neighbours send to each
+# other in all of these, and the sizes are around the limits.
+sizes=1,7,1000,1024,4000,4095,4096,4097,65535,65537,1048576,3145729
+exchange() { # KIND RANKS CHUNKS PROCESSES
+    expect 0 "~$1 of $sizes bytes, 2 steps, * tags: as it should be" - \
+        launched "$4" "$stages/mpi_pipeline" "$1" "$2" "$3" 4 $sizes 2 0
+}
+exchange interleaved 2 2 2
+exchange dualpipe 2 2 2
+for limit in 256 4096; do
+    OMPI_MCA_btl_vader_eager_limit=$limit OMPI_MCA_btl_self_eager_limit=$limit
+    OMPI_MCA_btl_tcp_eager_limit=$limit UCX_RNDV_THRESH=$limit
+    MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE=$limit MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE=$limit
+    export OMPI_MCA_btl_vader_eager_limit OMPI_MCA_btl_self_eager_limit \
+        OMPI_MCA_btl_tcp_eager_limit UCX_RNDV_THRESH MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE \
+        MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE
+    exchange 1f1b 4 1 2
+    exchange zb-v 2 2 2
+done
+for width in 32 128; do
+    set -- --stages 4 --width $width --steps 2
+    same "activations of $((width * 64)) bytes" "$(sum_of alone "$@")" \
+        "$(sum_of on 3 "$@")"
+done
+set -- --stages 2 --layers 2 --width 256 --context 128 --batch 16 --microbatches 2 --steps 1
+same 'activations of 1 MiB' "$(sum_of alone "$@")" "$(sum_of on 2 "$@")"
+unset OMPI_MCA_btl_vader_eager_limit OMPI_MCA_btl_self_eager_limit \
+    OMPI_MCA_btl_tcp_eager_limit UCX_RNDV_THRESH MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE \
+    MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE
+
+# ---- counters ---------------------------------------------------------------
+
+# As few tags as MPI may have, and iterations beyond 2^31.
+PENSTOCK_MPI_TAG_UB=32767
+export PENSTOCK_MPI_TAG_UB
+expect 0 'gpipe of 8 bytes, 10000 steps, 32768 tags: as it should be' - \
+    launched 2 "$stages/mpi_pipeline" gpipe 4 1 8 8 10000 2147483638
+expect 0 '1f1b of 8 bytes, 300 steps, 32768 tags: as it should be' - \
+    launched 4 "$stages/mpi_pipeline" 1f1b 4 1 8 8 300 2147483638
+unset PENSTOCK_MPI_TAG_UB
+
+# ---- places -----------------------------------------------------------------
+
+# bound COMMAND...: the CPUs that its ranks are bound to, in order.
+bound() {
+    "$@" --steps 0 --report-binding 2>../err |
+        sed -n 's/^process .*, rank [0-9]*: .* bound to CPU \([0-9-]*\).*/\1/p' | tr '\n' ' '
+}
+first=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
+last=$(sed -n 's/^Cpus_allowed_list:.*[^0-9]\([0-9]*\)$/\1/p' /proc/self/status)
+if [ "$first" = "$last" ] || ! taskset -c "$last" true 2>/dev/null; then
+    skip 'places, since there is one CPU only'
+else
+    case $MPI_NAME in
+    openmpi) given='|--bind-to none|--bind-to core' ;;
+    *) given='|-bind-to none|-bind-to core' ;;
+    esac
+    before=$options
+    IFS='|'
+    for options in $given; do
+        unset IFS
+        cpus=$(bound on 2)
+        same "two ranks, '$options'" 2 "$(echo "$cpus" | wc -w | tr -d ' ')"
+        differ "two ranks, '$options'" "${cpus%% *}" "$(echo "$cpus" | cut -d ' ' -f 2)"
+    done
+    unset IFS
+    options=$before
+    OMP_PROC_BIND=true OMP_PLACES=cores
+    export OMP_PROC_BIND OMP_PLACES
+    cpus=$(bound on 2)
+    differ 'two ranks, OMP_PROC_BIND' "${cpus%% *}" "$(echo "$cpus" | cut -d ' ' -f 2)"
+    unset OMP_PROC_BIND OMP_PLACES
+
+    # each_on CPU CPU: where a launcher puts the processes, as taskset does here.
+    # shellcheck disable=SC2317 # called by bound
+    each_on() {
+        # shellcheck disable=SC2086 # one word an argument
+        timeout -k 5 60 $MPIEXEC $options -n 1 taskset -c "$1" "$program" $cli_tiny \
+            --steps 0 --report-binding : -n 1 taskset -c "$2" "$program" $cli_tiny \
+            --steps 0 --report-binding 2>../err
+    }
+    same 'a CPU each' "$last $first " "$(bound each_on "$last" "$first")"
+    cli_what='a CPU each: no warning'
+    said 0 warning
+    same 'one CPU for both' "$last $last " "$(bound each_on "$last" "$last")"
+    cli_what='one CPU for both'
+    said 1 "^pipetrain: warning: 2 ranks in 2 processes share CPU $last of this host, since they were given no other; a launcher that gives each process its own, or all of them, would do\$"
+    same 'a part of the same' '' "$(bound each_on "$last" "$first,$last")"
+    cli_what='a part of the same'
+    said 2 "another process may use a part of this one's CPUs, so workers are left to the system; a launcher that gives each process its own, or all the same, would do\$"
+fi
+
+# ---- told different things --------------------------------------------------
+
+# differs WHAT OTHER TEXT TEXT [ARGUMENT...]: process 0 and 1 are told this, and are
+# refused by these words. All end, and one says it.
+differs() {
+    cli_what="'$1' and '$2'" differs_0=$3 differs_1=$4
+    two "$1" "$2" >../out 2>../err </dev/null && fail "$cli_what" failure success
+    said 1 "^pipetrain: process 0 on .* has $differs_0, and process 1 on .* $differs_1; the same on all would work\$"
+}
+differs '' '--steps 3' '--steps 20' '--steps 3'
+differs '--lr 0.1' '--lr 0.10000001' '--lr 0.1' '--lr 0.10000001'
+differs '--checkpoint here --resume' '--checkpoint here' '--resume' 'no --resume'
+differs '--schedule gpipe' '' '--schedule gpipe' '--schedule 1f1b'
+differs '' '--prompt ab' '--prompt \\012' '--prompt ab'
+differs '' '--digest' 'no --digest' '--digest'
+differs '' '--seed 18446744073709551615' '--seed 1' '--seed 18446744073709551615'
+sed 's/is more/are more/' text >other
+differs '' '--data other' 'a text of [0-9]* bytes, its samples with hash [0-9a-f]*' \
+    'a text of [0-9]* bytes, its samples with hash [0-9a-f]*'
+mkdir one other_one
+pipesim export 1f1b -p 2 -m 4 >one/list.csv
+pipesim export gpipe -p 2 -m 4 >other_one/list.csv
+cp text one
+cp text other_one
+cli_what='other lists behind one name'
+# shellcheck disable=SC2086 # one word an argument
+timeout -k 5 60 $MPIEXEC $options -n 1 sh -c 'cd one && exec "$@"' sh "$program" \
+    $cli_tiny --schedule list.csv : -n 1 sh -c 'cd other_one && exec "$@"' sh \
+    "$program" $cli_tiny --schedule list.csv >../out 2>../err </dev/null
+said 1 '^pipetrain: process 0 on .* has a schedule of 2 stages on 2 ranks and 4 microbatches, hash [0-9a-f]*, and process 1 on .* a schedule of 2 stages on 2 ranks and 4 microbatches, hash [0-9a-f]*; the same on all would work$'
+cp text same_text
+same 'what may differ' "$(sum_of alone)" \
+    "$(sum_of two '--data same_text --log log --bind none' '--data text --watchdog 10')"
+
+# ---- one process only, or several -------------------------------------------
+
+cli_what='--check-reference in several processes'
+launched 2 "$program" --check-reference nothing >../out 2>../err &&
+    fail "$cli_what" failure success
+said 1 "^pipetrain: --check-reference compares in one process, and $library's mpi[a-z]* has started 2; the same without it would work\$"
+
+expect 0 'pipetrain runs alone: no launcher of MPI has started it with others.' '' \
+    "$program" --self-test
+expect 0 - - launched 1 "$program" --self-test
+expect 0 - - launched 2 "$program" --self-test
+for line in "2 processes, by $library .*" 'process 1 on .*: Penstock .* kernels; OpenBLAS .* kernels' \
+    ' *0 *1 [0-9. ]*' ' *1 *0 [0-9. ]*' '--latency [0-9.e+-]* --bandwidth [0-9.e+-]*'; do
+    true_that "--self-test: $line" grep -qx -e "$line" ../out
+done
+true_that '--self-test: for pipesim' sh -c 'pipesim stats 1f1b -p 2 -m 4 '"$(grep -e ^--latency ../out)"
+
+# ---- checkpoints ------------------------------------------------------------
+
+# Dropout, warm-up and the order of the data go on where they were.
+set -- --stages 4 --steps 8 --dropout 0.1 --warmup 6
+whole=$(sum_of alone "$@" --log whole.log)
+sed -i 's/"seconds.*//' whole.log
+for stop in 1 5; do
+    rm -rf stopped again.log
+    on 3 "$@" --checkpoint stopped --stop-at $stop --log again.log >/dev/null 2>&1
+    same "stopped after $stop of 8 steps: the weights" "$whole" \
+        "$(sum_of on 3 "$@" --checkpoint stopped --resume --log again.log)"
+    sed -i 's/"seconds.*//' again.log
+    same "stopped after $stop of 8 steps: the losses" "$(sort -u whole.log)" \
+        "$(sort -u again.log)"
+done
+on 3 "$@" --checkpoint torn --checkpoint-every 2 --stop-at 6 >/dev/null 2>&1
+rm torn/step-00000006/model-00001-of-00003.safetensors
+same 'a part is missing: the one before it' "$whole" \
+    "$(sum_of on 3 "$@" --checkpoint torn --resume)"
+cli_what='a part is missing'
+said 1 '^pipetrain: warning: torn/step-00000006/model-00001-of-00003.safetensors: it was written by process 0 on .* and no process of this run sees it; .* the one before it is tried$'
+
+# ---- the library for this launcher ------------------------------------------
+
+# as_if VARIABLES TEXT: started with these by hand, it is refused by this.
+as_if() {
+    # shellcheck disable=SC2086 # one word an argument
+    expect 1 '' "pipetrain: $2" env $1 "$program" --data text
+}
+case $library in
+'Open MPI') started='OMPI_COMM_WORLD_SIZE=2' by="Open MPI's mpirun" wrapper=mpicc.openmpi ;;
+*) started='PMI_SIZE=2' by="MPICH's mpiexec" wrapper=mpicc.mpich ;;
+esac
+case $library in
+'Open MPI')
+    other='MPICH' other_started='PMI_SIZE=2' other_by="MPICH's mpiexec"
+    other_wrapper=mpicc.mpich other_name=mpich name=openmpi
+    ;;
+*)
+    other='Open MPI' other_started='OMPI_COMM_WORLD_SIZE=2' other_by="Open MPI's mpirun"
+    other_wrapper=mpicc.openmpi other_name=openmpi name=mpich
+    ;;
+esac
+folder=$(dirname "$program")
+[ ! -e "$folder/.libs/pipetrain" ] || folder=$folder/.libs
+as_if "$started PENSTOCK_MPI_LIBRARY=nothing.so" \
+    'PENSTOCK_MPI_LIBRARY=nothing.so: nothing.so: cannot open shared object file: No such file or directory'
+as_if "$started PENSTOCK_MPI_LIBRARY=libm.so.6" \
+    "PENSTOCK_MPI_LIBRARY is no transport of Penstock's; libpenstock-mpi-*.so would work"
+expect 1 '' "~pipetrain: started by $other_by, but the transport that was loaded is for $library*; one for $other would work" \
+    env "$other_started" PENSTOCK_MPI_LIBRARY="$folder/libpenstock-mpi-$name.so.0" \
+    "$program" --data text
+if [ -e "$folder/libpenstock-mpi-$other_name.so.0" ] ||
+    ldconfig -p 2>/dev/null | grep -q "libpenstock-mpi-$other_name"; then
+    skip "the other MPI's launcher, since its transport is installed"
+else
+    as_if "$other_started" \
+        "started by $other_by, but only the $library transport is installed: $by would work, or configure with MPICC=$other_wrapper"
+fi
+# Where the loader looks first are files of these names that are no libraries.
+mkdir ../bare
+cp "$folder/pipetrain" ../bare
+echo none >"../bare/libpenstock-mpi-mpich.so.0"
+echo none >"../bare/libpenstock-mpi-openmpi.so.0"
+expect 1 '' "~pipetrain: started by $by, but there is no transport for $library (*); configure with MPICC=$wrapper, or PENSTOCK_MPI_LIBRARY=FILE, would work" \
+    env "$started" LD_LIBRARY_PATH="$(cd ../bare && pwd):$folder" OPENBLAS_NUM_THREADS=1 \
+    ../bare/pipetrain --data text
+
+finish

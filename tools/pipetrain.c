@@ -345,8 +345,10 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
         .most_operands = argc,
         .print_version = print_version};
     const char **operands = calloc((size_t)argc + 1, sizeof *operands);
-    if (operands == NULL)
+    if (operands == NULL) {
+        say_error("no memory for the command line");
         return 1;
+    }
     int status = options_parse(&command, argc, argv, operands, &count);
     if (status == OPTIONS_GO_ON)
         status = read_supervised(&command, operands[0], argv + argc, count, s);
@@ -432,8 +434,10 @@ static int supervise_run(const pipetrain_settings *s, int argc, char **argv)
     char **words = NULL;
     if (what.count == 0) {
         words = calloc((size_t)argc + 2, sizeof *words);
-        if (words == NULL)
+        if (words == NULL) {
+            say_error("no memory for the command line");
             return 1;
+        }
         memcpy(words, argv, (size_t)argc * sizeof *words);
         words[argc] = option;
         words[argc + 1] = never;

@@ -38,7 +38,7 @@ for threads in multiple serialized funneled; do
     [ $threads != multiple ] || counts='1 2 3 4'
     for processes in $counts; do
         expect 0 "~$library *, $processes processes, * tags: as it should be" - \
-            launch $processes
+            launch "$processes"
     done
     PENSTOCK_MPI_TAG_UB=32767 PENSTOCK_MPI_CHUNK=300007 expect 0 \
         "~$library *, 2 processes, 32768 tags: as it should be" - launch 2

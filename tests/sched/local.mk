@@ -2,7 +2,7 @@
 # tests/sched - one program a source file of sched/.
 
 sched_test_libs = tests/libtestmain.la sched/libsched.la $(CHECK_LIBS)
-EXTRA_DIST += %D%/support.h
+EXTRA_DIST += %D%/simulated.h %D%/support.h
 
 check_PROGRAMS += %D%/test_error
 %C%_test_error_LDADD = $(sched_test_libs)

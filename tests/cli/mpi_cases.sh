@@ -244,20 +244,19 @@ as_if "$started PENSTOCK_MPI_LIBRARY=libm.so.6" \
 expect 1 '' "~pipetrain: started by $other_by, but the transport that was loaded is for $library*; one for $other would work" \
     env "$other_started" PENSTOCK_MPI_LIBRARY="$folder/libpenstock-mpi-$name.so.0" \
     "$program" --data text
-if [ -e "$folder/libpenstock-mpi-$other_name.so.0" ] ||
-    ldconfig -p 2>/dev/null | grep -q "libpenstock-mpi-$other_name"; then
-    skip "the other MPI's launcher, since its transport is installed"
-else
-    as_if "$other_started" \
-        "started by $other_by, but only the $library transport is installed: $by would work, or configure with MPICC=$other_wrapper"
-fi
-# Where the loader looks first are files of these names that are no libraries.
+# Other transports may be installed, so where the loader looks first are files of these names
+# that are no libraries.
+bare() { # VARIABLE TEXT: as_if, with a program that stands beside no transport
+    expect 1 '' "~pipetrain: $2" env "$1" OPENBLAS_NUM_THREADS=1 \
+        LD_LIBRARY_PATH="$(cd ../bare && pwd):$folder" ../bare/pipetrain --data text
+}
 mkdir ../bare
 cp "$folder/pipetrain" ../bare
-echo none >"../bare/libpenstock-mpi-mpich.so.0"
-echo none >"../bare/libpenstock-mpi-openmpi.so.0"
-expect 1 '' "~pipetrain: started by $by, but there is no transport for $library (*); configure with MPICC=$wrapper, or PENSTOCK_MPI_LIBRARY=FILE, would work" \
-    env "$started" LD_LIBRARY_PATH="$(cd ../bare && pwd):$folder" OPENBLAS_NUM_THREADS=1 \
-    ../bare/pipetrain --data text
+echo none >"../bare/libpenstock-mpi-$other_name.so.0"
+bare "$other_started" \
+    "started by $other_by, but only the $library transport is installed: $by would work, or configure with MPICC=$other_wrapper"
+echo none >"../bare/libpenstock-mpi-$name.so.0"
+bare "$started" \
+    "started by $by, but there is no transport for $library (*); configure with MPICC=$wrapper, or PENSTOCK_MPI_LIBRARY=FILE, would work"
 
 finish

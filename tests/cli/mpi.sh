@@ -7,26 +7,8 @@ tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
 . "$tests/mpi_lib.sh"
 make_text 200 >text
-program=$(command -v pipetrain)
-
-# on PROCESSES ARGUMENT...: train there.
-on() {
-    on_count=$1
-    shift
-    launched "$on_count" "$program" --data text --layers 8 --heads 2 --width 16 \
-        --context 8 --batch 8 --microbatches 8 --steps 3 --quiet "$@"
-}
-
-# alone ARGUMENT...: the same in one process, without a launcher.
-alone() {
-    "$program" --data text --layers 8 --heads 2 --width 16 --context 8 --batch 8 \
-        --microbatches 8 --steps 3 --quiet "$@"
-}
-
-# sum_of COMMAND...: the digest that it prints.
-sum_of() {
-    "$@" --digest 2>../err | sed -n 's/^digest sha256://p'
-}
+cli_tiny='--data text --layers 8 --heads 2 --width 16 --context 8 --batch 8
+    --microbatches 8 --steps 3 --quiet'
 
 # ---- every kind, every mixture ----------------------------------------------
 

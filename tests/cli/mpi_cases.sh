@@ -9,21 +9,7 @@ stages=$(cd "${top_builddir:-.}" && pwd)/tests/stages
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
 . "$tests/mpi_lib.sh"
-program=$(command -v pipetrain)
 make_text 200 >text
-
-# alone ARGUMENT..., on PROCESSES ARGUMENT...: train in one process, or in several.
-# shellcheck disable=SC2317 # called by sum_of
-alone() {
-    # shellcheck disable=SC2086,SC2154 # one word an argument, from lib.sh
-    "$program" $cli_tiny "$@"
-}
-on() {
-    on_count=$1
-    shift
-    # shellcheck disable=SC2086 # one word an argument
-    launched "$on_count" "$program" $cli_tiny "$@"
-}
 
 # two ARGUMENTS ARGUMENTS [ARGUMENT...]: two processes, each with its own arguments, and
 # with those that both have.
@@ -33,18 +19,6 @@ two() {
     # shellcheck disable=SC2086 # one word an argument
     timeout -k 5 60 $MPIEXEC $options -n 1 "$program" $cli_tiny "$@" $two_first : \
         -n 1 "$program" $cli_tiny "$@" $two_second
-}
-
-# sum_of COMMAND...: the digest that it prints.
-sum_of() {
-    "$@" --digest 2>../err | sed -n 's/^digest sha256://p'
-}
-
-# said HOW_OFTEN PATTERN: so many lines of standard error are like this.
-said() {
-    cli_checks=$((cli_checks + 1))
-    [ "$(grep -c -e "$2" ../err)" = "$1" ] ||
-        fail "$cli_what" "$1 times: $2" "$(cat ../err)"
 }
 
 # ---- messages of any size ---------------------------------------------------

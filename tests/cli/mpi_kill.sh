@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # mpi_kill.sh - training on several processes that are killed at any moment, and gone on
-# with by other processes on other stages: the losses and weights of the unbroken run.
-# Then what ends a run otherwise: a stopped process, signals, a launcher that is killed.
+# with by other processes on other stages: the losses, weights and optimizer states of the
+# unbroken run. Then what ends a run otherwise: a stopped process, signals, a launcher that
+# is killed. The last lines count the kills and what they hit.
 #
 #   PENSTOCK_KILLS=1000   how many, instead of 50
 #   PENSTOCK_SEED=7       of what is killed when, as a run that failed has printed it
@@ -11,15 +12,9 @@ tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
 . "$tests/mpi_lib.sh"
-program=$(command -v pipetrain)
 kills=${PENSTOCK_KILLS:-50}
 seed=${PENSTOCK_SEED:-$(date +%s)}
 printf '%s: PENSTOCK_SEED=%s\n' "$cli_name" "$seed"
-
-# What killed processes leave in memory goes away with the folder of this test.
-OMPI_MCA_btl_vader_backing_directory=$cli_scratch
-TMPDIR=$cli_scratch
-export OMPI_MCA_btl_vader_backing_directory TMPDIR
 
 make_text 40 >text
 steps=48 every=2
@@ -32,118 +27,150 @@ random() {
     drawn=$((seed / 65536 % $1))
 }
 
-# Starts pipetrain as process $rank of the job, in a file by its number, to be killed at
-# $KILL_POINT where it is $KILL_RANK and the file of $KILL_ONCE is not there yet.
-cat >../member <<'END'
-#!/bin/sh
-rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
-echo $$ >"$PIDS/$rank"
-if [ "$rank" = "${KILL_RANK:-}" ] && [ ! -e "${KILL_ONCE:-/nonexistent}" ]; then
-    [ -z "${KILL_ONCE:-}" ] || : >"$KILL_ONCE"
-    PENSTOCK_KILL_AT=$KILL_POINT
-    export PENSTOCK_KILL_AT
-fi
-exec "$@"
-END
-chmod +x ../member
-PIDS=$cli_scratch/pids
-export PIDS KILL_RANK KILL_POINT KILL_ONCE
-KILL_RANK='' KILL_POINT='' KILL_ONCE=''
-
-# start PROCESSES ARGUMENT...: in the background; $launcher is then the launcher.
-start() {
-    start_count=$1
-    shift
-    rm -rf "$PIDS"
-    mkdir "$PIDS"
-    # shellcheck disable=SC2086 # one word an argument
-    $MPIEXEC $options -n "$start_count" ../member "$program" "$@" \
-        >../out 2>../err </dev/null &
-    launcher=$!
-}
-
-# True: some process of the job is there, and not only its exit status.
-alive() {
-    for file in "$PIDS"/*; do
-        [ -e "$file" ] || continue
-        ! grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$(cat "$file")/status" ||
-            return 0
-    done
-    return 1
-}
-
-tenths() {
-    awk '{ printf "%d\n", $1 * 10 }' /proc/uptime
-}
-
-# all_gone TENTHS: the launcher has ended, with $status, and all processes have within so
-# long; $took is how long it took.
-longest=0
-all_gone() {
-    began=$(tenths)
-    while alive || kill -0 "$launcher" 2>/dev/null; do
-        took=$(($(tenths) - began))
-        if [ "$took" -gt "$1" ]; then
-            fail "$cli_what: processes live on" '' "$(cat ../out ../err)"
-            # shellcheck disable=SC2046 # numbers
-            kill -9 "$launcher" $(cat "$PIDS"/*) 2>/dev/null
-        fi
-        sleep 0.02
-    done
-    cli_checks=$((cli_checks + 1))
-    took=$(($(tenths) - began))
-    [ "$took" -le "$longest" ] || longest=$took
-    wait "$launcher" 2>/dev/null && status=0 || status=$?
-}
-
-# count_steps: lines of the log.
-count_steps() {
-    sed -n '$=' log 2>/dev/null | grep . || echo 0
-}
-
-# until_steps N: that many steps have been logged, or the launcher has ended.
-until_steps() {
-    while kill -0 "$launcher" 2>/dev/null &&
-        [ "$(count_steps)" -lt "$1" ]; do
-        sleep 0.02
-    done
-}
-
-# What a line of the log says that no clock does, each step once.
-losses() {
-    sed 's/, "seconds.*//' "$1" | sort -u
-}
-
 newest() {
     find saved -name 'step-*[0-9]' 2>/dev/null | sed 's/.*step-0*//' | sort -n |
         tail -n 1
 }
 
-# check_saved: what is in `saved` can be gone on with, if anything is, and lacks at most
-# an interval, and one whose save was under way, of the steps that are logged.
-check_saved() {
-    found=$(newest)
-    if [ -z "$found" ]; then
-        [ -z "$kept" ] || fail "$cli_what: no checkpoint is left" "step $kept" ''
-        found=0
-    else
-        true_that "$cli_what: a valid checkpoint" "$program" "$@" --steps $steps \
-            --stages 1 --checkpoint saved --resume --stop-at 1
-    fi
-    logged=$(sed 's/^{"step": \([0-9]*\),.*/\1/' log 2>/dev/null | tail -n 1)
-    cli_checks=$((cli_checks + 1))
-    [ $((found + 2 * every)) -ge "${logged:-0}" ] ||
-        fail "$cli_what: more is lost" "step $logged" "step $found"
-    [ "$found" = 0 ] || kept=$found
+# tensors FOLDER: the checksum of each weight and optimizer state after the last step.
+tensors() {
+    sed -n '/"sha256"/d; s/^ *"\(.*\)": "\([0-9a-f]\{64\}\)",*$/\1 \2/p' \
+        "$1/$last/manifest.json"
 }
 
-whole=$("$program" "$@" --steps $steps --stages 1 --log log --digest |
-    sed -n 's/^digest sha256://p')
+# digest_of FILE: the digest that a run has printed there.
+digest_of() {
+    sed -n 's/^digest sha256://p' "$1"
+}
+
+# as_unbroken FOLDER LOG: what ../out, a run's checkpoints and its log say is what the
+# unbroken run has, bit for bit.
+as_unbroken() {
+    same "$cli_what: digest" "$whole" "$(digest_of ../out)"
+    losses "$2" >found
+    same "$cli_what: losses" '' "$(cmp unbroken found 2>&1)"
+    tensors "$1" >found
+    same "$cli_what: weights and optimizer states" '' "$(cmp unbroken.sums found 2>&1)"
+}
+
+# near FILE FILE: two files of one form whose tensors differ by rounding: by no more than
+# a 10,000th of the largest number of each. The most goes to ../worst.
+near() {
+    bytes=$(($(od -An -tu8 -N8 "$1" | tr -d ' ') + 8))
+    cmp -n "$bytes" "$1" "$2" || return
+    head -c "$bytes" "$1" | sed 's/"data_offsets":/\
+/g' | sed -n 's/^ *\[[0-9]*, *\([0-9]*\)\].*/\1/p' >ends
+    od -An -v -w4 -tfF -j "$bytes" "$1" >one
+    od -An -v -w4 -tfF -j "$bytes" "$2" >two
+    paste one two | awk '
+        NR == FNR { end[NR] = $1 / 4; tensors = NR; next }
+        FNR == 1 || FNR > end[i] { i++ }
+        {
+            apart = $1 > $2 ? $1 - $2 : $2 - $1
+            if (apart > most[i]) most[i] = apart
+            large = $1 < 0 ? -$1 : $1
+            if (large > largest[i]) largest[i] = large
+        }
+        END {
+            for (i = 1; i <= tensors; i++) {
+                if (most[i] > worst * largest[i]) worst = most[i] / largest[i]
+                if (!(most[i] <= 1e-4 * largest[i])) exit 1
+            }
+            print worst >>"../worst"
+            exit tensors == 0 || FNR != end[tensors]
+        }' ends -
+}
+
+# near_losses LOG: each step is there, with losses and norms of the unbroken run but for
+# rounding.
+near_losses() {
+    losses "$1" | cat unbroken - | awk -F '[:,]' -v steps="$steps" '
+        NR <= steps { loss[$2] = $4; norm[$2] = $6; next }
+        function differ(one, other) { return (one - other) ^ 2 > (1e-5 * other) ^ 2 }
+        {
+            if (!($2 in seen)) count++
+            seen[$2]
+            if (differ($4, loss[$2]) || differ($6, norm[$2])) wrong = 1
+        }
+        END { exit wrong || count != steps }'
+}
+
+# check_saved: what is in `saved`, if anything is, lacks at most an interval, and one whose
+# save was under way, of the steps that are logged; and what is logged is the unbroken
+# run's.
+check_saved() {
+    found=$(newest)
+    [ -n "$found" ] || [ -z "$kept" ] ||
+        fail "$cli_what: no checkpoint is left" "step $kept" ''
+    logged=$(sed 's/^{"step": \([0-9]*\),.*/\1/' log 2>/dev/null | tail -n 1)
+    cli_checks=$((cli_checks + 1))
+    [ $((${found:-0} + 2 * every)) -ge "${logged:-0}" ] ||
+        fail "$cli_what: more is lost" "step $logged" "step $found"
+    same "$cli_what: losses of another run" '' \
+        "$([ ! -e log ] || losses log | grep -vxF -f unbroken)"
+    kept=$found
+}
+
+# go_on ARGUMENT...: a copy of what is saved goes on to its end at once: by turns on the
+# layout that was killed, on other stages in one process or several, or with two copies of
+# the pipeline, where sums are rounded otherwise.
+go_on() {
+    rm -rf again again.log
+    cp -R saved again
+    cp log again.log
+    other=$((stages % 4 + 1))
+    set -- "$program" "$@" --steps $steps --log again.log --digest --checkpoint again \
+        --resume
+    turn=$((turn + 1))
+    case $((turn % 5)) in
+    0)
+        on_same=$((on_same + 1))
+        set -- launched "$processes" "$@" --stages "$stages"
+        ;;
+    1)
+        on_others=$((on_others + 1))
+        set -- launched $((processes % 3 + 2)) "$@" --stages 4
+        ;;
+    2)
+        with_copies=$((with_copies + 1))
+        expect 0 - "~*has data_parallel 1 and this run 2*" \
+            "$@" --stages $((stages % 2 + 1)) --data-parallel 2
+        cli_checks=$((cli_checks + 3))
+        near_losses again.log ||
+            fail "$cli_what: losses, two copies" "$(cat unbroken)" "$(losses again.log)"
+        for file in model optimizer; do
+            near "unbroken.saved/$last/$file.safetensors" \
+                "again/$last/$file.safetensors" ||
+                fail "$cli_what: $file of two copies, but for rounding"
+        done
+        return
+        ;;
+    *)
+        on_stages=$((on_stages + 1))
+        set -- "$@" --stages $other
+        ;;
+    esac
+    expect 0 - - "$@"
+    as_unbroken again again.log
+}
+
+last=step-$(printf %08d $steps)
+"$program" "$@" --steps $steps --stages 1 --log log --digest \
+    --checkpoint unbroken.saved >../out
+whole=$(digest_of ../out)
 same 'a digest' 64 ${#whole}
 losses log >unbroken
+tensors unbroken.saved >unbroken.sums
+same 'three tensors a weight' $((3 * $(grep -c -v '^[mv]\.' unbroken.sums))) \
+    "$(wc -l <unbroken.sums)"
 rm log
 
 # ---- kills ------------------------------------------------------------------
+
+# saves_now: a save of this run is under way.
+saves_now() {
+    find saved -name 'step-*.tmp' -newer ../started 2>/dev/null | grep -q .
+}
 
 # One of them, at $when, of a run that goes on from what is saved. `kept` is the newest
 # step that was there before, "" for none.
@@ -164,9 +191,11 @@ kill_once() {
     esac
     [ -z "$kept" ] || resume=--resume
     cli_what="$when $KILL_POINT of process $victim of $processes on $stages stages"
+    : >../started
     # shellcheck disable=SC2086 # a word or none
     start $processes "$@" --steps $steps --stages $stages --log log --digest \
         --checkpoint saved --checkpoint-every $every $resume
+    saving=1
     if [ -z "$KILL_POINT" ]; then
         # Half of them while it starts or loads, half while it trains.
         random 2
@@ -178,14 +207,13 @@ kill_once() {
         all) cat "$PIDS"/* && echo "$launcher" ;;
         launcher) echo "$launcher" ;;
         esac 2>/dev/null | xargs kill -9 2>/dev/null
+        saves_now || saving=0
     fi
     all_gone 300
     KILL_RANK='' KILL_POINT=''
     if [ "$status" = 0 ]; then
-        same "$cli_what: digest" "$whole" "$(sed -n 's/^digest sha256://p' ../out)"
-        losses log >found
-        true_that "$cli_what: the losses" cmp unbroken found
-        rm -rf saved log kept
+        as_unbroken saved log
+        rm -rf saved log
         kept=''
         ended=$((ended + 1))
         return
@@ -194,35 +222,40 @@ kill_once() {
     [ "$status" = 137 ] || [ "$status" = 9 ] || grep -q 'is gone: it was killed' ../err ||
         fail "$cli_what: it has failed" '' "status $status: $(cat ../out ../err)"
     echo "$when" >>../kinds
-    check_saved "$@"
+    killed=$((killed + 1))
+    inside=$((inside + saving))
+    check_saved
+    [ -n "$kept" ] || return
+    after=$((after + 1))
+    go_on "$@"
 }
 
 # Open MPI's launcher gives the others a second or two to end, which is too much here.
 all_options=$options
 [ "$MPI_NAME" != openmpi ] || options="$options --mca odls_base_sigkill_timeout 0"
 : >../kinds
-kept='' ended=0
-while [ "$(wc -l <../kinds)" -lt "$kills" ] && [ $cli_failures -lt 5 ]; do
+: >../worst
+kept='' killed=0 after=0 inside=0 ended=0
+turn=0 on_same=0 on_others=0 on_stages=0 with_copies=0
+while [ "$killed" -lt "$kills" ] && [ $cli_failures -lt 5 ]; do
     for when in snapshot rank shard-half all shard-synced launcher before-manifest rank \
         manifest-written before-rename all renamed pruning; do
-        [ "$(wc -l <../kinds)" -lt "$kills" ] || break
+        [ "$killed" -lt "$kills" ] || break
         kill_once "$@"
     done
 done
 options=$all_options
+kills_longest=$longest
+
 # What is left over goes on to its end.
 resume=''
 [ -z "$kept" ] || resume=--resume
+cli_what='the last one'
 # shellcheck disable=SC2086 # a word or none
-same 'the last one, digest' "$whole" "$("$program" "$@" --steps $steps --stages 3 \
-    --log log --checkpoint saved $resume --digest | sed -n 's/^digest sha256://p')"
-losses log >found
-true_that 'the last one, losses' cmp unbroken found
-sort ../kinds | uniq -c | awk -v name="$cli_name" \
-    '{ printf "%s: %d killed, %s\n", name, $1, $2 }'
-printf '%s: %d kills, %d runs to the end between them, all gone after %d.%d s at most\n' \
-    "$cli_name" "$(wc -l <../kinds)" "$ended" $((longest / 10)) $((longest % 10))
-rm -rf saved log
+expect 0 - - "$program" "$@" --steps $steps --stages 3 --log log --checkpoint saved \
+    $resume --digest
+as_unbroken saved log
+rm -rf saved log again again.log
 
 # ---- other ends -------------------------------------------------------------
 
@@ -234,11 +267,6 @@ long() {
     start "$long_count" "$@" --steps 1000000 --stages 4 --log log --checkpoint saved \
         --checkpoint-every 20
     until_steps 30
-}
-
-# said COUNT PATTERN: so many lines of standard error are that.
-said() {
-    same "$cli_what: $2" "$1" "$(grep -c -e "$2" ../err)"
 }
 
 for victim in 0 2; do
@@ -342,5 +370,21 @@ restarted 'a wrong command line' 3 "$@" --no-such-option
 all_gone 150
 same "$cli_what: exit status" 2 "$status"
 said 0 'restart'
+
+# ---- counts -----------------------------------------------------------------
+
+sort ../kinds | uniq -c | awk -v name="$cli_name" \
+    '{ printf "%s: %d killed, %s\n", name, $1, $2 }'
+printf '%s: resumed after kills: %d on the same layout, %d on other stages, %d also in other processes, bit for bit; %d with two copies, but for %s of a tensor at most\n' \
+    "$cli_name" $on_same $on_stages $on_others $with_copies \
+    "$(sort -g ../worst | tail -n 1)"
+printf '%s: %d runs ended before they were killed, all killed ones were gone after %d.%d s at most\n' \
+    "$cli_name" $ended $((kills_longest / 10)) $((kills_longest % 10))
+printf '%s: %d kills, %d after a committed checkpoint, %d before any, %d inside a save\n' \
+    "$cli_name" $killed $after $((killed - after)) $inside
+if [ "$kills" -ge 20 ]; then
+    [ $((2 * after)) -ge $killed ] || fail 'too few kills are after a committed checkpoint'
+    [ $((5 * inside)) -ge $killed ] || fail 'too few kills are inside a save'
+fi
 
 finish

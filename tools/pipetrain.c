@@ -223,7 +223,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
                                          "checkpoint: 90s, 30m, 2.5h"},
         {.name = "restart", .kind = OPTION_INT, .value = &s->restarts, .argument = "N",
          .help = "start up to N times again, with --resume, what fails; or what comes "
-                 "behind --",
+                 "behind --, on the hosts that answer",
          .lowest = 0, .highest = WHOLE},
         {.name = "seed", .kind = OPTION_UINT64, .value = &s->seed, .argument = "N",
          .help = "of weights, data and dropout (1)"},

@@ -15,6 +15,7 @@ dist_check_SCRIPTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/guide.sh \
+	%D%/hosts_gone.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \
@@ -33,6 +34,7 @@ TESTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/guide.sh \
+	%D%/hosts_gone.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \

@@ -19,6 +19,7 @@ dist_check_SCRIPTS += \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \
+	%D%/mpi_hosts_gone.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
@@ -38,6 +39,7 @@ TESTS += \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \
+	%D%/mpi_hosts_gone.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \

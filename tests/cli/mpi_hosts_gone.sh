@@ -61,13 +61,14 @@ count_steps() {
     sed -n '$=' log 2>/dev/null | grep . || echo 0
 }
 
-# until COMMAND...: it succeeds, or the supervisor has ended.
+# until_true COMMAND...: it succeeds, or the supervisor has ended.
 until_true() {
     while kill -0 "$supervisor" 2>/dev/null && ! "$@"; do
         sleep 0.02
     done
 }
 
+# shellcheck disable=SC2317 # until_true calls it
 # has_steps N: so many have been logged.
 has_steps() {
     [ "$(count_steps)" -ge "$1" ]

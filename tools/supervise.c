@@ -41,7 +41,8 @@ typedef struct supervisor {
     pid_t child;
     int status; /* of the child, as waitpid() has it                          */
     int has_ended;
-    int asked; /* a signal told it to end                                    */
+    double seen; /* when its program was last here; 0: never                      */
+    int asked;   /* a signal told it to end                                    */
 } supervisor;
 
 const char *supervise_folder(char *const *words, int count)
@@ -97,6 +98,7 @@ static int start(supervisor *s)
 {
     const pid_t self = getpid();
     s->has_ended = 0;
+    s->seen = 0;
     fflush(stdout);
     s->child = fork();
     if (s->child == 0)
@@ -176,12 +178,65 @@ static int wait_for_rest(supervisor *s, double seconds)
     }
 }
 
+static int is_program(long process)
+{
+    char path[64], name[64] = "";
+    snprintf(path, sizeof path, "/proc/%ld/comm", process);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    const int is_read = fgets(name, sizeof name, file) != NULL;
+    fclose(file);
+    name[strcspn(name, "\n")] = 0;
+    return is_read && strcmp(name, say_program_name()) == 0;
+}
+
+/* True: what some thread of a process has started is the program, or has started it. */
+static int runs_program(long process)
+{
+    char path[320];
+    int found = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task", process);
+    DIR *threads = opendir(path);
+    for (struct dirent *e;
+         threads != NULL && !found && (e = readdir(threads)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/%ld/task/%s/children", process, e->d_name);
+        FILE *file = fopen(path, "r");
+        for (long child; file != NULL && !found && fscanf(file, "%ld", &child) == 1;)
+            found = is_program(child) || runs_program(child);
+        if (file != NULL)
+            fclose(file);
+    }
+    if (threads != NULL)
+        closedir(threads);
+    return found;
+}
+
+/* A launcher that a host cannot be reached from may wait for it without end, when its
+ * processes here have given up. */
+static void end_left_launcher(supervisor *s)
+{
+    if (s->hosts.entries == 0)
+        return;
+    if (runs_program((long)getpid()))
+        s->seen = progress_clock();
+    if (s->seen == 0 || progress_clock() - s->seen < rest_seconds)
+        return;
+    say_warning("%s went on for %g s after its processes on this host had ended, and "
+                "was killed",
+                s->name, rest_seconds);
+    s->seen = 0;
+    kill(s->child, SIGKILL);
+}
+
 /* The command, and then all that it has started. */
 static void wait_for_all(supervisor *s)
 {
     const struct timespec second = {.tv_sec = 1};
-    for (reap(s); !s->has_ended; reap(s))
+    for (reap(s); !s->has_ended; reap(s)) {
         wait_for_signal(s, &second);
+        end_left_launcher(s);
+    }
     const int killed = wait_for_rest(s, rest_seconds);
     if (killed > 0)
         say_warning("%d process%s that %s had left behind did not end in %g s, and %s "

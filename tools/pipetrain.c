@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <penstock/blas.h>
@@ -457,6 +458,8 @@ int main(int argc, char **argv)
     say_program("pipetrain");
     restart_with_one_blas_thread(argv);
     unsetenv("PENSTOCK_RESTARTED");
+    /* Which is "exe" where it was started once more. */
+    prctl(PR_SET_NAME, say_program_name());
     int status = parse(argc, argv, &settings, &g);
     if (status != OPTIONS_GO_ON)
         return say_finish(status);

@@ -226,7 +226,7 @@ rm -rf saved log
 
 # ---- other ends -------------------------------------------------------------
 
-# long PROCESSES: a run that goes on until it is ended, and has logged some steps.
+# long PROCESSES: a run that goes on until it is ended, has logged some steps and saved.
 long() {
     rm -rf saved log
     long_count=$1
@@ -234,6 +234,9 @@ long() {
     start "$long_count" "$@" --steps 1000000 --stages 4 --log log --checkpoint saved \
         --checkpoint-every 20
     until_steps 30
+    while kill -0 "$launcher" 2>/dev/null && [ -z "$(newest)" ]; do
+        sleep 0.02
+    done
 }
 
 # said COUNT PATTERN: so many lines of standard error are that.

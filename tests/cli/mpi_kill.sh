@@ -286,6 +286,20 @@ for signal in KILL TERM; do
         --checkpoint saved --resume --stop-at 1
 done
 
+# Its processes do without it, and end as usual when it goes on.
+cli_what='the launcher is stopped'
+PENSTOCK_HEARTBEAT=2
+export PENSTOCK_HEARTBEAT
+long 3 "$@"
+unset PENSTOCK_HEARTBEAT
+kill -STOP "$launcher"
+sleep 4
+until_steps $(($(count_steps) + 20))
+kill -TERM "$(cat "$PIDS/0")"
+kill -CONT "$launcher"
+all_gone 150
+same "$cli_what: exit status" 0 "$status"
+
 # ---- restarts ---------------------------------------------------------------
 
 # restarted WHAT N COMMAND...: under a supervisor, in the background.

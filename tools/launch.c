@@ -2,6 +2,7 @@
 /* launch.c - finds out who started the program, and loads the transport that fits. */
 #include <dlfcn.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,9 +159,21 @@ void launch_close(launch *own)
     own->mpi = NULL;
 }
 
+static void leave(int number)
+{
+    (void)number;
+    _exit(1);
+}
+
+/* MPICH's MPI_Abort waits for an answer of the launcher, without end where that cannot
+ * be reached any more. */
 int launch_fail(launch *own, int status)
 {
-    if (own->mpi)
+    enum { ABORT_SECONDS = 3 };
+    if (own->mpi) {
+        signal(SIGALRM, leave);
+        alarm(ABORT_SECONDS);
         own->abort(own->mpi, status);
+    }
     return status;
 }

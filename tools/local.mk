@@ -46,6 +46,7 @@ pipesim_LDADD = %D%/libtools.la libpenstock.la
 bin_PROGRAMS += pipetrain
 pipetrain_SOURCES = \
 	%D%/crash.c \
+	%D%/host_list.c \
 	%D%/pipetrain.c \
 	%D%/pipetrain_reference.c \
 	%D%/pipetrain_self_test.c \
@@ -57,6 +58,7 @@ pipetrain_SOURCES = \
 	%D%/train_faults.c \
 	%D%/train_picture.c \
 	%D%/crash.h \
+	%D%/host_list.h \
 	%D%/pipetrain.h \
 	%D%/processes.h \
 	%D%/progress.h \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <penstock/blas.h>
@@ -223,7 +224,7 @@ static int parse(int argc, char **argv, pipetrain_settings *s, given *g)
                                          "checkpoint: 90s, 30m, 2.5h"},
         {.name = "restart", .kind = OPTION_INT, .value = &s->restarts, .argument = "N",
          .help = "start up to N times again, with --resume, what fails; or what comes "
-                 "behind --",
+                 "behind --, on the hosts that answer",
          .lowest = 0, .highest = WHOLE},
         {.name = "seed", .kind = OPTION_UINT64, .value = &s->seed, .argument = "N",
          .help = "of weights, data and dropout (1)"},
@@ -457,6 +458,8 @@ int main(int argc, char **argv)
     say_program("pipetrain");
     restart_with_one_blas_thread(argv);
     unsetenv("PENSTOCK_RESTARTED");
+    /* Which is "exe" where it was started once more. */
+    prctl(PR_SET_NAME, say_program_name());
     int status = parse(argc, argv, &settings, &g);
     if (status != OPTIONS_GO_ON)
         return say_finish(status);

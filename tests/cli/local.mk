@@ -15,9 +15,11 @@ dist_check_SCRIPTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/guide.sh \
+	%D%/hosts_gone.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \
+	%D%/mpi_hosts_gone.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \
@@ -33,9 +35,11 @@ TESTS += \
 	%D%/data_parallel.sh \
 	%D%/fault.sh \
 	%D%/guide.sh \
+	%D%/hosts_gone.sh \
 	%D%/memory.sh \
 	%D%/mpi.sh \
 	%D%/mpi_cases.sh \
+	%D%/mpi_hosts_gone.sh \
 	%D%/mpi_kill.sh \
 	%D%/mpi_transport.sh \
 	%D%/options_documented.sh \

@@ -259,7 +259,7 @@ rm -rf saved log again again.log
 
 # ---- other ends -------------------------------------------------------------
 
-# long PROCESSES: a run that goes on until it is ended, and has logged some steps.
+# long PROCESSES: a run that goes on until it is ended, has logged some steps and saved.
 long() {
     rm -rf saved log
     long_count=$1
@@ -267,6 +267,9 @@ long() {
     start "$long_count" "$@" --steps 1000000 --stages 4 --log log --checkpoint saved \
         --checkpoint-every 20
     until_steps 30
+    while kill -0 "$launcher" 2>/dev/null && [ -z "$(newest)" ]; do
+        sleep 0.02
+    done
 }
 
 for victim in 0 2; do
@@ -310,6 +313,20 @@ for signal in KILL TERM; do
     true_that "$cli_what: what is saved" "$program" "$@" --steps 1000000 --stages 1 \
         --checkpoint saved --resume --stop-at 1
 done
+
+# Its processes do without it, and end as usual when it goes on.
+cli_what='the launcher is stopped'
+PENSTOCK_HEARTBEAT=2
+export PENSTOCK_HEARTBEAT
+long 3 "$@"
+unset PENSTOCK_HEARTBEAT
+kill -STOP "$launcher"
+sleep 4
+until_steps $(($(count_steps) + 20))
+kill -TERM "$(cat "$PIDS/0")"
+kill -CONT "$launcher"
+all_gone 150
+same "$cli_what: exit status" 0 "$status"
 
 # ---- restarts ---------------------------------------------------------------
 

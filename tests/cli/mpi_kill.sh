@@ -190,6 +190,14 @@ kill_once() {
     *) KILL_RANK=0 KILL_POINT=$when:$nth ;; # one process alone comes there
     esac
     [ -z "$kept" ] || resume=--resume
+    # Half of what comes to no point is killed while it starts or loads.
+    random 2
+    starts=0
+    [ -n "$KILL_POINT" ] || starts=$drawn
+    # Open MPI's launcher gives the others a second or two to end, which is too much here;
+    # but where it gives none to processes that start, it may wait without end itself.
+    [ "$MPI_NAME" != openmpi ] || [ "$starts" = 1 ] ||
+        options="$all_options --mca odls_base_sigkill_timeout 0"
     cli_what="$when $KILL_POINT of process $victim of $processes on $stages stages"
     : >../started
     # shellcheck disable=SC2086 # a word or none
@@ -197,9 +205,7 @@ kill_once() {
         --checkpoint saved --checkpoint-every $every $resume
     saving=1
     if [ -z "$KILL_POINT" ]; then
-        # Half of them while it starts or loads, half while it trains.
-        random 2
-        [ "$drawn" = 0 ] || until_steps $(($(count_steps) + 1))
+        [ "$starts" = 1 ] || until_steps $(($(count_steps) + 1))
         random 40
         sleep "$(printf '0.%02d' "$drawn")"
         case $when in
@@ -210,7 +216,7 @@ kill_once() {
         saves_now || saving=0
     fi
     all_gone 300
-    KILL_RANK='' KILL_POINT=''
+    KILL_RANK='' KILL_POINT='' options=$all_options
     if [ "$status" = 0 ]; then
         as_unbroken saved log
         rm -rf saved log
@@ -230,9 +236,7 @@ kill_once() {
     go_on "$@"
 }
 
-# Open MPI's launcher gives the others a second or two to end, which is too much here.
 all_options=$options
-[ "$MPI_NAME" != openmpi ] || options="$options --mca odls_base_sigkill_timeout 0"
 : >../kinds
 : >../worst
 kept='' killed=0 after=0 inside=0 ended=0
@@ -244,7 +248,6 @@ while [ "$killed" -lt "$kills" ] && [ $cli_failures -lt 5 ]; do
         kill_once "$@"
     done
 done
-options=$all_options
 kills_longest=$longest
 
 # What is left over goes on to its end.

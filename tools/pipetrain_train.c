@@ -394,12 +394,14 @@ static pst_status one_step(run *r, pst_error *err)
     history_add(r->history, pst_trainer_pipeline(r->trainer));
     if (r->log != NULL && (status = train_log_step(r->log, &r->last, err)))
         return status;
-    if (s->checkpoint_every == 0 || r->last.step % s->checkpoint_every != 0)
-        return pst_trainer_save_poll(r->trainer, err);
-    status = pst_trainer_save_finish(r->trainer, err);
-    if (status == PST_OK)
-        status = pst_trainer_save_begin(r->trainer, s->checkpoint, err);
-    return status;
+    if (s->checkpoint_every == 0 || r->last.step % s->checkpoint_every != 0) {
+        status = pst_trainer_save_poll(r->trainer, err);
+    } else {
+        status = pst_trainer_save_finish(r->trainer, err);
+        if (status == PST_OK)
+            status = pst_trainer_save_begin(r->trainer, s->checkpoint, err);
+    }
+    return processes_found(&r->processes, status, err);
 }
 
 /* What one process alone has found ends the calls that the others are in. */
@@ -415,14 +417,18 @@ static pst_status end_saves(run *r, pst_status status, pst_error *err)
 {
     const pipetrain_settings *s = r->settings;
     const int64_t done = pst_trainer_steps(r->trainer);
-    tell_others(r, status, err);
+    if (!r->processes.agreed)
+        tell_others(r, status, err);
     const pst_status saved =
         pst_trainer_save_finish(r->trainer, status == PST_OK ? err : NULL);
-    if (status != PST_OK || saved != PST_OK || s->checkpoint == NULL)
-        return status != PST_OK ? status : saved;
+    if (status != PST_OK)
+        return status;
+    if (saved != PST_OK || s->checkpoint == NULL)
+        return processes_found(&r->processes, saved, err);
     if (s->checkpoint_every > 0 && done % s->checkpoint_every == 0)
         return PST_OK; /* saved by the step itself */
-    return pst_trainer_save(r->trainer, s->checkpoint, err);
+    return processes_found(&r->processes,
+                           pst_trainer_save(r->trainer, s->checkpoint, err), err);
 }
 
 static pst_status train(run *r, pst_error *err)

@@ -42,10 +42,10 @@ pst_status processes_likeness(const processes *own, likeness *all, pst_error *er
     return pst_transport_gather(own->transport, &here, sizeof here, all, err);
 }
 
-/* All have found the same: the first says it, and all end by themselves. */
-static pst_status found_by_all(processes *own, pst_status status, pst_error *err)
+pst_status processes_found(processes *own, pst_status status, pst_error *err)
 {
-    if (status == PST_OK || status == PST_EPEER)
+    pst_transport *t = own->transport;
+    if (status == PST_OK || status == PST_EPEER || t == NULL || t->failure(t->self))
         return status;
     own->agreed = 1;
     if (!own->leads)
@@ -102,7 +102,7 @@ pst_status processes_compare(processes *own, int allow, pst_error *err)
             status = refuse_mixture(t, all, i, err);
     }
     free(all);
-    return found_by_all(own, status, err);
+    return processes_found(own, status, err);
 }
 
 /* The line that begins at the first difference of two texts, or before it. */
@@ -142,7 +142,7 @@ pst_status processes_compare_told(processes *own, const char *told, size_t size,
         status = pst_transport_gather(own->transport, told, size, all, &found);
     for (int i = 1; status == PST_OK && i < t->processes; i++)
         if (memcmp(all + (size_t)i * size, all, size) != 0)
-            status = found_by_all(own, refuse_told(t, all, size, i, &found), &found);
+            status = processes_found(own, refuse_told(t, all, size, i, &found), &found);
     free(all);
     if (status != PST_OK)
         *err = found;

@@ -47,6 +47,10 @@ pst_status processes_likeness(const processes *own, likeness *all, pst_error *er
  * found something, on the one that prints, and PST_EPEER on the others. */
 pst_status processes_agree(processes *own, pst_status status, pst_error *err);
 
+/* All have found the same: the one that prints says it, for the others it becomes
+ * PST_EPEER, and all end by themselves. */
+pst_status processes_found(processes *own, pst_status status, pst_error *err);
+
 /*
  * Which process runs each of `ranks` ranks, into own->process_of_rank. `workers` NULL:
  * about as many each; else how many each process has, "2,1,1". Consecutive ranks are in

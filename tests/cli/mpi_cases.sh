@@ -32,6 +32,8 @@ exchange() { # KIND RANKS CHUNKS PROCESSES
 }
 exchange interleaved 2 2 2
 exchange dualpipe 2 2 2
+expect 0 '~1f1b of 67108864 bytes, 1 steps, * tags: as it should be' - \
+    launched 2 "$stages/mpi_pipeline" 1f1b 2 1 2 67108864 1 0
 for limit in 256 4096; do
     OMPI_MCA_btl_vader_eager_limit=$limit OMPI_MCA_btl_self_eager_limit=$limit
     OMPI_MCA_btl_tcp_eager_limit=$limit UCX_RNDV_THRESH=$limit
@@ -168,25 +170,99 @@ true_that '--self-test: for pipesim' sh -c 'pipesim stats 1f1b -p 2 -m 4 '"$(gre
 
 # ---- checkpoints ------------------------------------------------------------
 
-# Dropout, warm-up and the order of the data go on where they were.
-set -- --stages 4 --steps 8 --dropout 0.1 --warmup 6
-whole=$(sum_of alone "$@" --log whole.log)
-sed -i 's/"seconds.*//' whole.log
-for stop in 1 5; do
-    rm -rf stopped again.log
-    on 3 "$@" --checkpoint stopped --stop-at $stop --log again.log >/dev/null 2>&1
-    same "stopped after $stop of 8 steps: the weights" "$whole" \
-        "$(sum_of on 3 "$@" --checkpoint stopped --resume --log again.log)"
-    sed -i 's/"seconds.*//' again.log
-    same "stopped after $stop of 8 steps: the losses" "$(sort -u whole.log)" \
-        "$(sort -u again.log)"
+# Dropout, warm-up and the order of the data go on where they were, in the middle of an
+# epoch too, on other stages and processes.
+set -- --steps 40 --dropout 0.1 --warmup 20
+whole=$(sum_of alone "$@" --stages 1 --log whole.log --checkpoint whole)
+losses whole.log >whole.losses
+# stopped STEP PROCESSES PROCESSES [ARGUMENT...]: then on so many.
+stopped() {
+    stop=$1 before=$2 after=$3
+    shift 3
+    cli_what="stopped after $stop of 40 steps on $before processes, then on $after"
+    rm -rf saved again.log
+    on "$before" "$@" --stages "$before" --checkpoint saved --stop-at "$stop" \
+        --log again.log >/dev/null 2>&1
+    same "$cli_what: the weights" "$whole" "$(sum_of on "$after" "$@" \
+        --stages "$after" --checkpoint saved --resume --log again.log)"
+    losses again.log >again.losses
+    true_that "$cli_what: the losses" cmp whole.losses again.losses
+}
+stopped 1 4 4 "$@"
+stopped 7 2 2 "$@"
+stopped 39 1 4 "$@"
+stopped 20 4 1 "$@"
+for file in model optimizer; do
+    true_that "$cli_what: $file" cmp "whole/step-00000040/$file.safetensors" \
+        "saved/step-00000040/$file.safetensors"
 done
+
+set -- --stages 4 --steps 8 --dropout 0.1 --warmup 6
+whole=$(sum_of alone "$@")
 on 3 "$@" --checkpoint torn --checkpoint-every 2 --stop-at 6 >/dev/null 2>&1
 rm torn/step-00000006/model-00001-of-00003.safetensors
 same 'a part is missing: the one before it' "$whole" \
     "$(sum_of on 3 "$@" --checkpoint torn --resume)"
 cli_what='a part is missing'
 said 1 '^pipetrain: warning: torn/step-00000006/model-00001-of-00003.safetensors: it was written by process 0 on .* and no process of this run sees it; .* the one before it is tried$'
+
+# full.sh FOLDER LAUNCHER...: two processes save into a file system that has room for one
+# checkpoint and no second.
+cat >full.sh <<'END'
+mount -t tmpfs -o size=300k none full || exit
+cp -R "$1/step-00000010" full
+shift
+"$@"
+status=$?
+rm -rf kept && cp -R full kept
+exit $status
+END
+mkdir full
+if unshare -rm mount -t tmpfs none full 2>/dev/null; then
+    cli_what='a full disk'
+    on 2 --stages 2 --checkpoint room --stop-at 10 >/dev/null 2>&1
+    whole=$(sum_of alone)
+    # shellcheck disable=SC2086 # one word an argument
+    unshare -rm sh full.sh room timeout -k 5 60 $MPIEXEC $options -n 2 "$program" \
+        $cli_tiny --stages 2 --checkpoint full --resume >../out 2>../err
+    differ "$cli_what: exit status" 0 $?
+    said 1 '^pipetrain: process [01] on .*: full/step-00000020.tmp/.*: No space left on device'
+    said 0 MPI_A
+    same "$cli_what: what is left" step-00000010 "$(ls kept)"
+    same "$cli_what: what is left goes on" "$whole" \
+        "$(sum_of on 2 --stages 2 --checkpoint kept --resume)"
+else
+    skip 'a full disk, since no file system can be mounted here'
+fi
+
+# ---- a process that crashes -------------------------------------------------
+
+# crash WHERE TEXT ARGUMENT...: in step 5, after the checkpoint of step 2.
+crash() {
+    cli_what="a crash in $1"
+    fault=$1 text=$2
+    shift 2
+    rm -rf saved log
+    # shellcheck disable=SC2086 # one word an argument
+    start 4 $cli_tiny "$@" --checkpoint saved --checkpoint-every 2 --log log \
+        --fault "$fault,step=5"
+    until_steps 4
+    all_gone 50
+    differ "$cli_what: exit status" 0 "$status"
+    said 1 "^pipetrain: $text, on rank 2, in step 5\$"
+    # MPICH's launcher ends the others before they can say it.
+    [ "$MPI_NAME" != openmpi ] || {
+        said 1 '^pipetrain: process 2 on .* is gone: it was killed or crashed$'
+        said 1 '^pipetrain: process [0-9] on .* waited for process 2 on .*, with rank 2$'
+    }
+    same "$cli_what: what is saved" "$whole" "$(sum_of alone "$@" --checkpoint saved --resume)"
+}
+whole=$(sum_of alone --stages 4)
+crash stage=2,mb=1,op=F,kind=segv \
+    'SIGSEGV (invalid memory access) in stage 2, microbatch 1, forward' --stages 4
+set -- --stages 2 --data-parallel 2
+whole=$(sum_of alone "$@")
+crash stage=1,op=reduce,kind=abort 'SIGABRT (abort) in stage 1, reduce' "$@"
 
 # ---- the library for this launcher ------------------------------------------
 

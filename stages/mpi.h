@@ -37,8 +37,8 @@ typedef struct pst_mpi pst_mpi;
 
 /*
  * All processes of MPI_COMM_WORLD, which all call it. Starts MPI where the program has
- * not, and then sets UCX_RNDV_THRESH in the environment, if it is not set: no other
- * thread may use the environment meanwhile.
+ * not. Where that uses UCX, UCX_RNDV_THRESH=64k in the environment keeps messages of
+ * both directions between two hosts from waiting for each other.
  *
  * Owns:   *out is the caller's: pst_mpi_close() or pst_mpi_abort().
  * Errors: PST_EINVAL  a variable of the environment; PST_ESYSTEM  MPI was started with

@@ -96,14 +96,10 @@ static pst_status start_mpi(pst_mpi *mpi, pst_error *err)
                              "again; pst_mpi_open() before MPI_Finalize() would work");
     MPI_Initialized(&started);
     mpi->started = !started;
-    if (started) {
+    if (started)
         MPI_Query_thread(&got);
-    } else {
-        /* UCX then asks for no leave to send the parts that go to other hosts; see
-         * transport_mpi_transfers.c. */
-        setenv("UCX_RNDV_THRESH", "64k", 0);
+    else
         MPI_Init_thread(NULL, NULL, mpi->settings.threads, &got);
-    }
     const int needed = started ? MPI_THREAD_SERIALIZED : MPI_THREAD_FUNNELED;
     mpi->funneled =
         got < MPI_THREAD_SERIALIZED || mpi->settings.threads < MPI_THREAD_SERIALIZED;

@@ -117,11 +117,11 @@ static uint64_t part(uint64_t bytes, uint64_t from, uint64_t chunk)
 
 /*
  * To another host go parts so small that MPI sends them without asking first; over TCP
- * Open MPI does so up to 64 KiB with its own header, UCX as transport_mpi_open.c sets
- * it. The answer to a question would stand behind all that the receiver is itself
- * sending, as two processes have one connection: large messages of the two directions
- * took turns, each with half of the link. More than FAR_PARTS would cost more to look
- * after than it gains.
+ * Open MPI does so up to 64 KiB with its own header, and UCX below UCX_RNDV_THRESH,
+ * which programs set. The answer to a question would stand behind all that the receiver
+ * is itself sending, as two processes have one connection: large messages of the two
+ * directions took turns, each with half of the link. More than FAR_PARTS would cost
+ * more to look after than it gains.
  */
 enum { FAR_PART = 60 << 10, FAR_PARTS = 256 };
 

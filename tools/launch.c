@@ -129,6 +129,8 @@ pst_transport *launch_open(const pst_env *env, launch *out, pst_error *err)
     const flavour *wanted = find_launcher();
     if (!wanted)
         return NULL;
+    /* See stages/mpi.h. */
+    setenv("UCX_RNDV_THRESH", "64k", 0);
     out->launcher = wanted->launcher;
     out->library = load_wanted(wanted, err);
     if (!out->library)

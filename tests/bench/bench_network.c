@@ -583,6 +583,7 @@ int main(int argc, char **argv)
     static const char *places[PLACES_AT_MOST];
     char *names[PLACES_AT_MOST];
     const pst_env env = {.log = NULL};
+    setenv("UCX_RNDV_THRESH", "64k", 0); /* see stages/mpi.h */
     if (pst_mpi_open(&env, &mpi, &error) != PST_OK)
         die();
     t = pst_mpi_transport(mpi);

@@ -10,7 +10,6 @@ tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
 . "$tests/mpi_lib.sh"
-program=$(command -v pipetrain)
 
 # What killed processes leave behind goes away with the folder of this test.
 TMPDIR=$cli_scratch

@@ -5,7 +5,7 @@
 #
 # PENSTOCK_MPI_LARGE=1 sends a message of more than 2 GiB too, which needs 5 GiB.
 tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
-program=$(cd "${top_builddir:-.}" && pwd)/tests/stages/mpi_transport
+tester=$(cd "${top_builddir:-.}" && pwd)/tests/stages/mpi_transport
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 # shellcheck source=tests/cli/mpi_lib.sh disable=SC1091
@@ -15,7 +15,7 @@ program=$(cd "${top_builddir:-.}" && pwd)/tests/stages/mpi_transport
 launch() {
     launch_count=$1
     shift
-    launched "$launch_count" "$program" "$@"
+    launched "$launch_count" "$tester" "$@"
 }
 
 # all_say PROCESSES TEXT: each has printed "N: TEXT", TEXT a pattern of grep.
@@ -59,13 +59,13 @@ same "$cli_what" 2 "$(grep -c 'refused: the program has started MPI with MPI_THR
 
 cli_what='two versions'
 # shellcheck disable=SC2086 # one word an argument
-timeout -k 5 60 $MPIEXEC $options -n 1 "$program" : -n 1 env TEST_VERSION=0.0.9 \
-    "$program" >../out 2>../err
+timeout -k 5 60 $MPIEXEC $options -n 1 "$tester" : -n 1 env TEST_VERSION=0.0.9 \
+    "$tester" >../out 2>../err
 same "$cli_what" 2 "$(grep -c 'refused: process 0 has Penstock .* (protocol 2), and process 1 Penstock 0.0.9 (protocol 2); the same version on all hosts would work' ../out)"
 
 refused() { # NAME VALUE RULE
     cli_what="$1=$2"
-    env "$1=$2" "$program" >../out 2>../err
+    env "$1=$2" "$tester" >../out 2>../err
     same "$cli_what" "refused: $1=$2: $3" "$(cat ../out)"
 }
 refused PENSTOCK_MPI_THREADS none 'it is multiple, serialized or funneled'

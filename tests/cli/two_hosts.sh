@@ -14,7 +14,7 @@
 #   TWO_HOSTS_MBIT=1000                              the link's rate
 #   TWO_HOSTS_SHELL=1                                a shell on the first host
 tests=$(cd "${srcdir:-.}/tests/cli" && pwd)
-program=$(cd "${top_builddir:-.}" && pwd)
+build=$(cd "${top_builddir:-.}" && pwd)
 # shellcheck source=tests/cli/lib.sh disable=SC1091
 . "${srcdir:-.}/tests/cli/lib.sh" || exit
 
@@ -122,7 +122,7 @@ if [ "${TWO_HOSTS_SHELL:-0}" = 1 ]; then
     exit
 fi
 if [ -n "${TWO_HOSTS_RUN:-}" ]; then
-    cd "$program" || exit 1
+    cd "$build" || exit 1
     # shellcheck disable=SC2086 # one word an argument
     timeout -k 5 "${TWO_HOSTS_SECONDS:-600}" "$cli_scratch/on" $first $start \
         -n "${TWO_HOSTS_PROCESSES:-2}" $TWO_HOSTS_RUN
@@ -170,8 +170,8 @@ set -- --data text --layers 4 --heads 2 --width 16 --context 8 --batch 8 --micro
 expect 0 - '' pipetrain "$@"
 alone=$(digest)
 # shellcheck disable=SC2086 # one word an argument
-timeout -k 5 120 ../on $first "$program/pipetrain" --restart 1 -- $start $heartbeat \
-    -n 2 "$program/pipetrain" "$@" --log log --checkpoint "$here/cut" \
+timeout -k 5 120 ../on $first "$program" --restart 1 -- $start $heartbeat \
+    -n 2 "$program" "$@" --log log --checkpoint "$here/cut" \
     --checkpoint-every 20 >../out 2>../err </dev/null &
 supervisor=$!
 while kill -0 $supervisor 2>/dev/null && ! grep -qs '"step": 100,' log; do
@@ -220,7 +220,7 @@ rates() {
 tries=0
 while :; do
     expect 0 '~2 processes, by *--latency * --bandwidth *' - \
-        launch 2 "$program/pipetrain" --self-test
+        launch 2 "$program" --self-test
     printf '%s: 4 MiB each way: %s Mbit/s\n' "$cli_name" "$(rates)"
     tries=$((tries + 1))
     rates | awk -v rate="$rate" '
@@ -239,12 +239,12 @@ done
     expect 0 - '' pipetrain $cli_tiny --stages 4 --digest
     alone=$(digest)
     for schedule in 1f1b zb-h1; do
-        expect 0 - - launch 2 "$program/pipetrain" $cli_tiny --stages 4 --digest \
+        expect 0 - - launch 2 "$program" $cli_tiny --stages 4 --digest \
             --schedule $schedule
         same "$schedule: the digest of two hosts" "$alone" "$(digest)"
     done
     expect 0 "~process 0 on $first, rank 0: *process 1 on $second, rank 3: *" - \
-        launch 3 "$program/pipetrain" $cli_tiny --stages 4 --workers 1,1,2 --digest \
+        launch 3 "$program" $cli_tiny --stages 4 --workers 1,1,2 --digest \
         --report-binding
     same 'the digest of three processes' "$alone" "$(digest)"
 }
@@ -252,11 +252,11 @@ done
 # Checkpoints: of two hosts, for one process; and back.
 # shellcheck disable=SC2086 # one word an argument
 {
-    expect 0 - - launch 2 "$program/pipetrain" $cli_tiny --stages 2 --stop-at 10 \
+    expect 0 - - launch 2 "$program" $cli_tiny --stages 2 --stop-at 10 \
         --checkpoint "$here/run"
     expect 0 - - pipetrain $cli_tiny --stages 3 --stop-at 15 --resume \
         --checkpoint "$here/run"
-    expect 0 - - launch 2 "$program/pipetrain" $cli_tiny --stages 4 --digest --resume \
+    expect 0 - - launch 2 "$program" $cli_tiny --stages 4 --digest --resume \
         --checkpoint "$here/run"
     same 'two hosts, then one process, then two hosts' "$alone" "$(digest)"
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tools/launch.h"
+#include "tools/say.h"
 
 typedef struct flavour {
     const char *mpi; /* as pst_mpi_library() begins                             */
@@ -123,12 +124,23 @@ static int find_functions(launch *out)
     return 1;
 }
 
+static void warn_of_srun(void)
+{
+    const int started = count_of("SLURM_STEP_NUM_TASKS");
+    if (started > 1 && count_of("SLURM_PROCID") == 0)
+        say_warning("srun has started %d of these, and each runs alone; --mpi=pmix for "
+                    "Open MPI, or --mpi=pmi2 for MPICH, would join them",
+                    started);
+}
+
 pst_transport *launch_open(const pst_env *env, launch *out, pst_error *err)
 {
     memset(out, 0, sizeof *out);
     const flavour *wanted = find_launcher();
-    if (!wanted)
+    if (!wanted) {
+        warn_of_srun();
         return NULL;
+    }
     /* See stages/mpi.h. */
     setenv("UCX_RNDV_THRESH", "64k", 0);
     out->launcher = wanted->launcher;

@@ -95,6 +95,11 @@ size_t pst_text_val_bytes(const pst_text *text)
     return text->val;
 }
 
+const unsigned char *pst_text_bytes(const pst_text *text)
+{
+    return text->bytes;
+}
+
 /* A number in 0 .. count - 1. */
 static size_t draw(uint64_t seed, int64_t step, uint32_t sequence, size_t count)
 {

@@ -31,6 +31,9 @@ PST_API pst_status pst_text_open(const pst_env *env, const char *path,
 PST_API size_t pst_text_train_bytes(const pst_text *text);
 PST_API size_t pst_text_val_bytes(const pst_text *text);
 
+/* The training part and then the other; the text's, until it is closed. */
+PST_API const unsigned char *pst_text_bytes(const pst_text *text);
+
 /*
  * `sequences` random windows of the training part, with replacement: window b of
  * step s depends on (seed, s, b) alone (Philox). inputs and labels: (sequences,

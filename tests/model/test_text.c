@@ -45,6 +45,7 @@ START_TEST(the_last_part_is_held_out)
     pst_text *text = open_counting(1003, 0.1, 8);
     ck_assert_uint_eq(pst_text_train_bytes(text), 902);
     ck_assert_uint_eq(pst_text_val_bytes(text), 101);
+    ck_assert_uint_eq(pst_text_bytes(text)[1002], 1002 % 251);
     pst_text_close(text);
 }
 END_TEST

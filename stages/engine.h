@@ -115,7 +115,8 @@ struct pst_pipeline {
     pst_env env;
     pst_topology *topology; /* NULL where workers are not bound                */
     int ranks;
-    int workers_here;     /* ranks of this process                             */
+    int workers_here; /* ranks of this process                             */
+    int sharing;      /* those, and others' that use the same CPUs                 */
     int *process_of_rank; /* NULL: all are here                                */
     int stage_count;
     pst_placed_stage *stages;

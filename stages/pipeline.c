@@ -280,6 +280,11 @@ pst_status pst_pipeline_team(const pst_env *env, int ranks,
     return status;
 }
 
+int pst_pipeline_sharing(const pst_pipeline *pipeline)
+{
+    return pipeline->sharing;
+}
+
 pst_status pst_pipeline_places(const pst_env *env, int ranks,
                                const pst_pipeline_options *options,
                                pst_worker_info *infos, pst_error *err)
@@ -330,6 +335,7 @@ static pst_status share_host(pst_pipeline *p, pst_error *err)
     if (status != PST_OK)
         return status;
     p->workers_here = host.here;
+    p->sharing = host.places;
     for (int rank = 0; rank < p->ranks; rank++)
         p->workers[rank].place += host.first;
     if (p->options.transport) {

@@ -215,6 +215,10 @@ PST_API size_t pst_pipeline_dump(const pst_pipeline *pipeline, char *text, size_
  * until the next run. */
 PST_API const char *pst_pipeline_report(const pst_pipeline *pipeline);
 
+/* Ranks whose workers use the CPUs of this process: its own, and those of other
+ * processes on its host that were given the same. */
+PST_API int pst_pipeline_sharing(const pst_pipeline *pipeline);
+
 /* Workers that are still in a callback after a run that had to end without them, and
  * the bytes that stay with them: the whole pipeline's, since a callback may write into
  * its neighbours' memory. Not during a run. */

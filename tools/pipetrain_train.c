@@ -478,10 +478,8 @@ static pst_status show_results(run *r, pst_error *err)
     if (s->generate > 0 && (status = print_sample(r, err)))
         return status;
     if (r->processes.leads && history_count(r->history) > 0 &&
-        (status = train_picture(
-             s, r->schedule, r->history, pst_trainer_pipeline(r->trainer),
-             processes_ranks_here(&r->processes, pst_schedule_ranks(r->schedule)),
-             err)))
+        (status = train_picture(s, r->schedule, r->history,
+                                pst_trainer_pipeline(r->trainer), err)))
         return status;
     return PST_OK;
 }

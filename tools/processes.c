@@ -243,16 +243,6 @@ pst_status processes_place(processes *own, int ranks, const char *workers,
     return status;
 }
 
-int processes_ranks_here(const processes *own, int ranks)
-{
-    int count = 0;
-    if (own->transport == NULL)
-        return ranks;
-    for (int rank = 0; rank < ranks; rank++)
-        count += own->process_of_rank[rank] == own->transport->process;
-    return count;
-}
-
 pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,
                                    int ranks, pst_error *err)
 {

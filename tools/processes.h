@@ -60,9 +60,6 @@ pst_status processes_found(processes *own, pst_status status, pst_error *err);
 pst_status processes_place(processes *own, int ranks, const char *workers,
                            pst_error *err);
 
-/* How many of `ranks` ranks are this process's. */
-int processes_ranks_here(const processes *own, int ranks);
-
 /* A line on each worker, and where there are several processes on whose it is. All
  * call it; the first prints. */
 pst_status processes_print_binding(const processes *own, const pst_pipeline *pipeline,

@@ -14,7 +14,6 @@ typedef struct pictures {
     const pst_schedule *schedule;
     const pst_history *history;
     const pst_pipeline *pipeline;
-    int ranks_here;
     pst_simulation *simulation;
     double measured; /* typical makespan in ms                           */
     scene *predicted_scene;
@@ -148,20 +147,18 @@ static void print_makespans(const pictures *p)
     printf(
         "makespan %.3f ms measured, %.3f ms predicted from measured costs (%+.1f %%)\n",
         p->measured, predicted, 100 * (p->measured / predicted - 1));
-    if (p->ranks_here > pst_cpu_budget())
+    const int ranks = pst_pipeline_sharing(p->pipeline), cpus = pst_cpu_budget();
+    if (ranks > cpus)
         printf(
             "(%d ranks share %d CPU%s, so actions that overlap slow each other down)\n",
-            p->ranks_here, pst_cpu_budget(), pst_cpu_budget() == 1 ? "" : "s");
+            ranks, cpus, cpus == 1 ? "" : "s");
 }
 
 pst_status train_picture(const pipetrain_settings *settings,
                          const pst_schedule *schedule, const pst_history *history,
-                         const pst_pipeline *pipeline, int ranks_here, pst_error *err)
+                         const pst_pipeline *pipeline, pst_error *err)
 {
-    pictures p = {.schedule = schedule,
-                  .history = history,
-                  .pipeline = pipeline,
-                  .ranks_here = ranks_here};
+    pictures p = {.schedule = schedule, .history = history, .pipeline = pipeline};
     int color = draw_text_in_color((draw_color)settings->color);
     pst_status status;
     if ((status = predict(&p, err)) || (status = make_scenes(&p, err)))

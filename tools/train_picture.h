@@ -9,10 +9,10 @@
 /*
  * Predicted (simulated from measured costs) and measured makespan in a line; with
  * --draw both as text; with --picture both in a file; with --trace the last steps'
- * events as a trace. `ranks_here` are this process's. Errors: PST_EIO, PST_ENOMEM.
+ * events as a trace. Errors: PST_EIO, PST_ENOMEM.
  */
 pst_status train_picture(const pipetrain_settings *settings,
                          const pst_schedule *schedule, const pst_history *history,
-                         const pst_pipeline *pipeline, int ranks_here, pst_error *err);
+                         const pst_pipeline *pipeline, pst_error *err);
 
 #endif

@@ -377,6 +377,9 @@ said 0 'restart'
 
 restarted 'the launcher is killed' 1 "$@" --steps 1000000 --checkpoint-every 20
 until_steps 30
+while kill -0 "$launcher" 2>/dev/null && [ -z "$(newest)" ]; do
+    sleep 0.02
+done
 began=$(tenths)
 xargs kill -9 <"/proc/$launcher/task/$launcher/children"
 while ! grep -q 'restart 1 of 1' ../err && kill -0 "$launcher" 2>/dev/null; do

@@ -40,7 +40,7 @@ installcheck-local:
 	DESTDIR='$(DESTDIR)'; export DESTDIR; \
 	$(SHELL) $(srcdir)/tests/install.sh --installed
 
-# Before a release: some hours.
+# Before a release: about half an hour.
 .PHONY: check-kills
 check-kills:
 	PENSTOCK_KILLS=1000 $(MAKE) $(AM_MAKEFLAGS) check check_PROGRAMS= \

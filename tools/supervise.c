@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* supervise.c - start, wait for all that came of it, start again. */
+/* supervise.c - start, wait for all that came of it, start again, on the hosts that
+ * answer. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

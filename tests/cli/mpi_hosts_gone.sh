@@ -56,10 +56,6 @@ lose() {
         xargs kill -9 2>/dev/null
 }
 
-count_steps() {
-    sed -n '$=' log 2>/dev/null | grep . || echo 0
-}
-
 # until_true COMMAND...: it succeeds, or the supervisor has ended.
 until_true() {
     while kill -0 "$supervisor" 2>/dev/null && ! "$@"; do
@@ -103,10 +99,6 @@ ended() {
 # said PATTERN: once, by the supervisor.
 said() {
     same "$cli_what: $1" 1 "$(grep -c -e "^pipetrain: $1\$" ../err)"
-}
-
-tenths() {
-    awk '{ printf "%d\n", $1 * 10 }' /proc/uptime
 }
 
 for given in "$hosts" "$file"; do

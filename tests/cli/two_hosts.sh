@@ -152,10 +152,6 @@ ranks() {
     done
 }
 
-tenths() {
-    awk '{ printf "%d\n", $1 * 10 }' /proc/uptime
-}
-
 limit=2
 PENSTOCK_HEARTBEAT=$limit
 export PENSTOCK_HEARTBEAT

@@ -2,10 +2,13 @@
 /* launch.c - finds out who started the program, and loads the transport that fits. */
 #include <dlfcn.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/launch.h"
@@ -173,6 +176,19 @@ void launch_close(launch *own)
     own->mpi = NULL;
 }
 
+/* MPICH's launcher leaves unread what is in a pipe when a process aborts, and with it
+ * why the process does. */
+static void wait_until_read(int pipe)
+{
+    enum { TRIES = 1000 };
+    struct stat kind;
+    int left = 0;
+    if (fstat(pipe, &kind) != 0 || !S_ISFIFO(kind.st_mode))
+        return;
+    for (int i = 0; i < TRIES && ioctl(pipe, FIONREAD, &left) == 0 && left > 0; i++)
+        poll(NULL, 0, 1);
+}
+
 static void leave(int number)
 {
     (void)number;
@@ -185,6 +201,9 @@ int launch_fail(launch *own, int status)
 {
     enum { ABORT_SECONDS = 3 };
     if (own->mpi) {
+        fflush(stdout);
+        wait_until_read(STDOUT_FILENO);
+        wait_until_read(STDERR_FILENO);
         signal(SIGALRM, leave);
         alarm(ABORT_SECONDS);
         own->abort(own->mpi, status);
